@@ -9,8 +9,9 @@ the training set, whose order is random; without it all train. A trial changes t
 preset that ``headwise run`` chooses by the number of pairs. The validation set chooses;
 ``--test`` reads the test set, with one reference and with all that there are, once a
 trial. ``muon-ensemble`` is the models of three seeds, ``muon-distilled`` learns from
-its translations too. The figures of trials and seeds that ran before stay in the result
-file: it is the ledger.
+its translations too, ``muon-interpolated`` from those of a beam that are nearest to the
+references. The figures of trials and seeds that ran before stay in the result file: it
+is the ledger.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ from trials import (
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.load import load_predictor
-from headwise.inference.translator import load
+from headwise.inference.synthetic_pairs import make_pairs
+from headwise.inference.translator import Translator, load
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.recipe import Recipe, preset_for
 from headwise.settings import merged
@@ -147,6 +149,7 @@ TRIALS: dict[str, Table] = {
     "muon-on-gpu-dropout-0.2": dropout(0.2, ON_GPU),
     "muon-distilled": dropout(0.1, DISTILLED),
     "muon-distilled-alone": dropout(0.1, DISTILLED),
+    "muon-interpolated": dropout(0.1, DISTILLED),
     "tiny-8-minutes": timed("tiny", 2000),
     "micro-8-minutes": timed("micro", 7000),
     "muon-8-minutes-cut-short": cut_short(1700),
@@ -167,6 +170,7 @@ TRIALS: dict[str, Table] = {
 BEGINS_WITH = {
     "muon-distilled": "muon-on-gpu",
     "muon-distilled-alone": "muon-on-gpu",
+    "muon-interpolated": "muon-on-gpu",
 }
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
@@ -176,12 +180,19 @@ ENSEMBLES = {"muon-ensemble": ("muon-on-gpu", (1, 2, 3))}
 LEARNS_FROM = {
     "muon-distilled": "muon-ensemble",
     "muon-distilled-alone": "muon-ensemble",
+    "muon-interpolated": "muon-ensemble",
 }
 """Name of a trial -> the ensemble whose translations of the training sources are
 training text as well (sequence-level knowledge distillation, Kim and Rush 2016)."""
 
-ALONE = ("muon-distilled-alone",)
+ALONE = ("muon-distilled-alone", "muon-interpolated")
 """Trials of them that do not learn from the translations of the corpus."""
+
+INTERPOLATED = ("muon-interpolated",)
+"""Trials of them that learn, of each pair, the translation of a beam of ``CANDIDATES``
+that is nearest to the corpus's own (sequence-level interpolation, Section 3.3)."""
+
+CANDIDATES = 5
 
 BLOCK = 10_000
 """Sources that are translated between two writes."""
@@ -263,8 +274,7 @@ def recipe_of(
         begin = folder_of(BEGINS_WITH[name], seed, arguments)
         own["initialize_from"] = [str(begin)]
     if name in LEARNS_FROM:
-        sources = sorted({source for source, _ in train})
-        path = distilled(LEARNS_FROM[name], sources, arguments)
+        path = distilled(name, train, arguments)
         tables["distilled"] = {"source": str(path)}
         corpora = [tables[part] for part in ("train", "distilled")]
         own["data"]["corpora"] = corpora[1:] if name in ALONE else corpora
@@ -281,24 +291,43 @@ def recipe_of(
 
 
 def distilled(
-    ensemble: str, sources: Sequence[str], arguments: argparse.Namespace
+    name: str, train: Sequence[Sequence[str]], arguments: argparse.Namespace
 ) -> Path:
-    """Write ``sources`` with translations by an ensemble; return the file."""
-    whole = (
-        arguments.work / "data" / f"{arguments.language}-{len(sources)}-{ensemble}.tsv"
-    )
+    """Write the training sources with an ensemble's translations; return the file."""
+    ensemble = LEARNS_FROM[name]
+    sources = sorted({source for source, _ in train})
+    kind = f"{len(sources)}-{ensemble}"
+    if name in INTERPOLATED:
+        kind = f"{len(train)}-{ensemble}-interpolated"
+    whole = arguments.work / "data" / f"{arguments.language}-{kind}.tsv"
     if whole.is_file():
         return whole
     model, text = load(models_of(ensemble, arguments)), ""
-    for start in range(0, len(sources), BLOCK):
+    count = len(train if name in INTERPOLATED else sources)
+    for start in range(0, count, BLOCK):
         path = whole.with_suffix(f".{start}.tsv")
+        block = slice(start, start + BLOCK)
         if not path.is_file():
-            block = sources[start : start + BLOCK]
-            pairs = zip(block, model.translate(block), strict=True)
+            if name in INTERPOLATED:
+                pairs = nearest_pairs(model, train[block])
+            else:
+                outputs = model.translate(sources[block])
+                pairs = zip(sources[block], outputs, strict=True)
             write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if b))
         text += path.read_text(encoding="utf-8")
     write_text(whole, text)
     return whole
+
+
+def nearest_pairs(
+    model: Translator, pairs: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, str]]:
+    """Yield sources with the translations of a beam nearest to their references."""
+    search = {"beam": CANDIDATES, "num_best": CANDIDATES}
+    lines, references = zip(*pairs, strict=True)
+    for each in make_pairs(model, lines, search, references):
+        if not each.reason:
+            yield each.line, each.output
 
 
 def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:

@@ -50,6 +50,66 @@ def test_several_teachers_are_an_ensemble(headwise, tiny_run, text, tmp_path):
     assert len(progress["identity"]["model"]) == 2
 
 
+def test_of_the_outputs_of_a_beam_the_nearest_to_the_reference_is_written(
+    headwise, tiny_run, text, tmp_path
+):
+    """The reference of each line is the model's third best, but for the end of it."""
+    beam = ("--beam", 3)
+    found = headwise("translate", tiny_run, text, *beam, "--n-best", 3).out
+    outputs = [
+        [each["text"] for each in json.loads(row)["translations"]]
+        for row in found.splitlines()
+    ]
+    reference = tmp_path / "train.de"
+    lines = [f"{each[2]} x" if line else "" for line, each in zip_with(outputs)]
+    reference.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+    out = tmp_path / "near.tsv"
+    command = ("forward-translate", tiny_run, text, *beam, "--references", reference)
+    assert headwise(*command, "--out", out).code == 0
+
+    wanted = [(line, each[2]) for line, each in zip_with(outputs) if line]
+    assert pairs_of(out) == wanted
+    assert [target for _, target in wanted] != [each[0] for each in outputs if each]
+
+    reference.write_text("one\n" * len(SENTENCES), encoding="utf-8")
+    again = headwise(*command, "--out", out)
+    assert again.code == 2
+    assert "was started with another references" in again.error
+
+
+def zip_with(outputs):
+    return zip(SENTENCES, outputs, strict=True)
+
+
+def test_references_that_do_not_suit_are_refused(headwise, tiny_run, text, tmp_path):
+    short, whole = tmp_path / "short.de", tmp_path / "whole.de"
+    short.write_text("eins.\n", encoding="utf-8")
+    whole.write_text("eins.\n\n\nzwei.\ndrei.\n", encoding="utf-8")
+    out = tmp_path / "near.tsv"
+    command = ("forward-translate", tiny_run, text, "--out", out)
+    for options, code, reason in (
+        (("--references", short), 4, f"has 5 lines and {short} 1; line N of"),
+        (
+            ("--references", whole, "--references", whole),
+            2,
+            "1 FILE and 2 --references",
+        ),
+        (("--references", whole, "--beam", 1), 2, "--beam 5 would work"),
+        (("--references", tmp_path / "none.de"), 2, "does not exist"),
+        (("--references", "-"), 2, "standard input cannot be read again"),
+    ):
+        found = headwise(*command, *options)
+        assert (found.code, reason in found.error) == (code, True), found.error
+        assert not out.exists()
+
+    assert headwise(*command, "--references", whole).code == 0
+    left_out = pairs_of(tmp_path / "near.tsv.left-out.tsv")
+    assert [each[:2] for each in left_out] == [
+        ("line 2", "no reference"),
+        ("line 3", "blank"),
+    ]
+
+
 def test_a_tag_stands_before_the_real_source(headwise, tiny_run, text, tmp_path):
     out = tmp_path / "distilled.tsv"
     command = ("forward-translate", tiny_run, text, "--tag", "<KD>", "--out", out)

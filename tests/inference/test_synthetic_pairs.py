@@ -5,10 +5,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics.chrf import CHRF
 
 from headwise.inference import synthetic_pairs as module
-from headwise.inference.synthetic_pairs import REASONS, blocks_of, make_pairs
-from headwise.inference.translator import load
+from headwise.inference.synthetic_pairs import (
+    REASONS,
+    blocks_of,
+    make_pairs,
+    nearest,
+)
+from headwise.inference.translator import Candidate, load
 
 BEAM = {"beam": 2}
 
@@ -111,5 +117,45 @@ def test_blocks_are_the_lines_and_can_be_entered_at_any_end(lines, number):
 def test_every_reason_is_a_kind_of_line_or_output():
     from headwise.decoding.warnings import WARNING_KINDS
 
-    of_lines = {"blank", "not UTF-8", "carriage return", "too long"}
+    of_lines = {"blank", "not UTF-8", "carriage return", "too long", "no reference"}
     assert set(REASONS) - of_lines - {"empty"} <= set(WARNING_KINDS)
+
+
+def test_the_nearest_candidate_is_the_first_of_those_with_the_highest_chrf():
+    texts = ("ein Hund", "der Hund rennt", "der Hund rennt", "der Hund rannte")
+    candidates = [Candidate(text, -float(n), 0.0) for n, text in enumerate(texts)]
+
+    assert nearest(candidates, "der Hund rennt.") is candidates[1]
+    assert nearest(candidates, "ein Hund") is candidates[0]
+    assert nearest(candidates, "der Hund rannte los") is candidates[3]
+    assert nearest(candidates, "12345") is candidates[0]
+    chosen = nearest(candidates, "ein Hund rennt")
+    assert chosen.text == max(
+        texts, key=lambda text: CHRF().sentence_score(text, ["ein Hund rennt"]).score
+    )
+
+
+def test_warnings_about_the_best_output_do_not_count_for_another(
+    translator, monkeypatch
+):
+    plain = type(translator).lines
+
+    def lines(self, texts, **search):
+        for each in plain(self, texts, **search):
+            cut_off = (
+                "the translation hit the length limit and may be cut off; a "
+                "larger max_length_factor or max_length_offset allows more",
+            )
+            yield replace(each, warnings=cut_off)
+
+    monkeypatch.setattr(type(translator), "lines", lines)
+    search = {**BEAM, "num_best": 2}
+    (line,) = translator.lines(["six six six."], **search)
+    best, second = (each.text for each in line.candidates)
+    assert best != second
+
+    found = make_pairs(translator, ["six six six."] * 2, search, [best, second])
+    assert [(each.output, each.reason) for each in found] == [
+        (best, "unfinished"),
+        (second, ""),
+    ]

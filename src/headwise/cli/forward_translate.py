@@ -40,6 +40,16 @@ def forward_translate(
             parser=parse_path,
         ),
     ],
+    references: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Translations by people, one for each line: of the outputs of the "
+            "beam the one nearest to it is written. Once for each FILE.",
+            parser=parse_path,
+            show_default=False,
+        ),
+    ] = None,
     tag: Tag = None,
     beam: Beam = None,
     search: SearchSettings = None,
@@ -56,7 +66,9 @@ def forward_translate(
     FOLDER is the teacher, a model of the same direction; --ensemble adds further ones,
     whose probabilities are averaged. A student that is trained on their translations
     (sequence-level knowledge distillation, Kim and Rush 2016) needs fewer layers for
-    the same quality. The default search is that of the teacher.
+    the same quality. The default search is that of the teacher. With --references, a
+    line's target is the output of the beam that is nearest to its reference by chrF
+    (sequence-level interpolation).
 
     Blank and overlong lines are left out, and so are outputs that are empty, repeat
     themselves, reach their length limit, are far longer or shorter than the line, or
@@ -66,6 +78,7 @@ def forward_translate(
     \b
     headwise forward-translate en-de train.en --beam 4 --out distilled.tsv
     headwise forward-translate one train.en --ensemble two --out distilled.tsv
+    headwise forward-translate en-de train.en --references train.de --out near.tsv
     """
     write_synthetic_pairs(
         FORWARD,
@@ -82,4 +95,5 @@ def forward_translate(
         threads=threads,
         device=device,
         deterministic=deterministic,
+        references=references,
     )

@@ -29,7 +29,7 @@ from headwise.cli.options import (
     say_ignored_settings,
     use_threads,
 )
-from headwise.cli.text_lines import InputLines
+from headwise.cli.text_lines import InputLines, count_lines
 from headwise.errors import DataError, UsageError
 from headwise.inference.engines.engine_names import check_engine
 from headwise.wording import count_of
@@ -98,8 +98,13 @@ def write_synthetic_pairs(
     threads: int | None,
     device: str,
     deterministic: bool,
+    references: list[Path] | None = None,
 ) -> None:
-    """Translate ``files`` with the model in ``folder``; write the pairs, or resume."""
+    """Translate ``files`` with the model in ``folder``; write the pairs, or resume.
+
+    With ``references``, a file for each of ``files``, a line's output is the nearest
+    to its reference of as many as the search has candidates.
+    """
     folders = [folder, *(ensemble or [])]
     check_engine(engine, precision, backend, models=len(folders))
     check_device(device)
@@ -108,13 +113,15 @@ def write_synthetic_pairs(
     _check_tag(tag)
     check_models(*folders)
     check_translates(*folders)
-    if any(map(is_standard_input, files)):
+    texts = [*files, *(references or [])]
+    if any(map(is_standard_input, texts)):
         raise UsageError(
             "standard input cannot be read again to resume after an interruption; "
             "write it to a file first, and name that"
         )
-    check_files(*files)
-    check_out_file("--out", out, inputs=[*folders, *files])
+    check_files(*texts)
+    check_out_file("--out", out, inputs=[*folders, *texts])
+    _check_references(files, references)
     overrides = parse_search(search)
     table: dict[str, Any] = {} if beam is None else {"beam": beam}
     is_chosen = beam is not None or {"search", "beam"} & overrides.keys()
@@ -127,6 +134,13 @@ def write_synthetic_pairs(
             f"num_best must be 1, not {chosen.num_best}: one output of each line is "
             "written; to write several, run the command with several seeds"
         )
+    if references:
+        if chosen.num_candidates < 2:
+            raise UsageError(
+                "--references chooses among several outputs of a line, and this search "
+                "has one; --beam 5 would work"
+            )
+        table["num_best"] = chosen.num_candidates
     say_ignored_settings([*overrides, *([] if beam is None else ["beam"])], chosen)
 
     from headwise.inference.resumable_pairs import ResumablePairs
@@ -146,6 +160,7 @@ def write_synthetic_pairs(
     identity = {
         "model": [_digest(each) for each in translator.folders],
         direction.key: _digests_of(files),
+        **({"references": _digests_of(references)} if references else {}),
         "search": as_table(chosen),
         "tag": tag,
         "precision": precision,
@@ -154,7 +169,7 @@ def write_synthetic_pairs(
         if pairs.is_complete:
             say(f"{out} is complete already: same model, text and settings")
         else:
-            _write(direction, translator, pairs, files, table, tag)
+            _write(direction, translator, pairs, files, table, tag, references)
             say_engines(translator.engine.used, engine)
         _say_counts(pairs)
 
@@ -166,6 +181,7 @@ def _write(
     files: list[Path],
     table: dict[str, Any],
     tag: str | None,
+    references: list[Path] | None,
 ) -> None:
     """Translate block by block, from where an earlier process was."""
     from headwise.inference.synthetic_pairs import blocks_of, make_pairs
@@ -173,11 +189,14 @@ def _write(
     if pairs.num_lines:
         say(f"resuming after {count_of(pairs.num_lines, 'line')}")
     lines = InputLines(files, refuse_old_mac=False)
-    texts: Iterator[str] = (each for each in lines if isinstance(each, str))
+    wanted = _texts(InputLines(references or [], refuse_old_mac=False))
+    if references:
+        wanted = islice(wanted, pairs.num_lines, None)
     said = time.monotonic()
-    for block in blocks_of(islice(texts, pairs.num_lines, None)):
+    for block in blocks_of(islice(_texts(lines), pairs.num_lines, None)):
         kept, left_out = [], []
-        found = make_pairs(translator, block, table)
+        of_block = list(islice(wanted, len(block))) if references else None
+        found = make_pairs(translator, block, table, of_block)
         for number, each in enumerate(found, start=pairs.num_lines + 1):
             if each.reason:
                 where = lines.where(number)
@@ -194,6 +213,10 @@ def _write(
             f"{direction.language} language, one sentence a line"
         )
     pairs.finish()
+
+
+def _texts(lines: InputLines) -> Iterator[str]:
+    return (each for each in lines if isinstance(each, str))
 
 
 def _say_counts(pairs: ResumablePairs) -> None:
@@ -216,6 +239,24 @@ def _check_out(out: Path) -> None:
             f"--out {out} must end in {' or '.join(SUFFIXES)}, by which a recipe knows "
             "a file of pairs"
         )
+
+
+def _check_references(files: list[Path], references: list[Path] | None) -> None:
+    """Raise an error unless each line of each file has a reference."""
+    if not references:
+        return
+    if len(references) != len(files):
+        raise UsageError(
+            f"{count_of(len(files), 'FILE')} and {len(references)} --references; give "
+            "a file of references for each, in the same order"
+        )
+    for file, reference in zip(files, references, strict=True):
+        ours, theirs = count_lines(file), count_lines(reference)
+        if ours != theirs:
+            raise DataError(
+                f"{file} has {count_of(ours, 'line')} and {reference} {theirs:,}; line "
+                f"N of {reference} must translate line N of {file}"
+            )
 
 
 def _check_tag(tag: str | None) -> None:

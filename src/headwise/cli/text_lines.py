@@ -30,6 +30,12 @@ def input_lines(files: Sequence[Path]) -> Iterator[str]:
     return (each for each in InputLines(files) if isinstance(each, str))
 
 
+def count_lines(path: Path) -> int:
+    """Return the number of lines of a file, in silence."""
+    lines = InputLines([path], refuse_old_mac=False, on_note=lambda _: None)
+    return sum(1 for each in lines if isinstance(each, str))
+
+
 class GivenLines:
     """The lines of texts that stand on the command line, and the place of each."""
 
@@ -58,11 +64,13 @@ class InputLines:
         refuse_old_mac: bool = True,
         after_each: bool = False,
         before_waiting: Callable[[], object] = lambda: None,
+        on_note: Callable[[str], object] = say,
     ) -> None:
         self.files = files or [STANDARD_INPUT]
         self.refuse_old_mac = refuse_old_mac
         self.after_each = after_each
         self.before_waiting = before_waiting
+        self.on_note = on_note
         self._names: list[str] = []
         self._starts: list[int] = []
         """Number of lines before each file opened so far."""
@@ -103,7 +111,7 @@ class InputLines:
             yield from self._lines(file, str(path))
 
     def _lines(self, file: BinaryIO, name: str) -> Iterator[str | Pause]:
-        """Yield the lines of ``file``; then print what was replaced in them."""
+        """Yield the lines of ``file``; then tell what was replaced in them."""
         from headwise.text.encodings import open_text
         from headwise.text.lines import LineTally, decode_line
         from headwise.text.nonblocking_lines import PAUSE, NonblockingLines
@@ -128,7 +136,7 @@ class InputLines:
             self._read += 1
             yield line.text
         for note in tally.notes(name):
-            say(note)
+            self.on_note(note)
 
 
 class PictureLines(InputLines):

@@ -3,8 +3,10 @@
 Back-translation (Sennrich et al. 2016) makes sources of text of the target language, by
 a model of the reverse direction; outputs that are drawn at random teach more than those
 of a beam (Edunov et al. 2018). Forward translation makes targets of text of the source
-language, by a teacher: sequence-level distillation (Kim and Rush 2016). What would
-teach wrong things is left out, with a reason: see :data:`REASONS`.
+language, by a teacher: sequence-level distillation (Kim and Rush 2016). With a
+reference for each line, the one nearest to it of several outputs is the target:
+sequence-level interpolation (Section 3.3 there). What would teach wrong things is left
+out, with a reason: see :data:`REASONS`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from typing import Any
 
 from headwise.decoding.warnings import kind_of
 from headwise.inference.translator import Translator
+from headwise.metrics.sentence_scores import pairwise_chrf
 from headwise.settings import merged
-from headwise.tasks.translation.results import Translated
+from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.normalization import one_line
 
 BLOCK_LINES = 2000
@@ -30,6 +33,7 @@ REASONS = {
     "not UTF-8": "the line has bytes that are not UTF-8, or U+FFFD in their place",
     "carriage return": "the line has a carriage return inside",
     "too long": "the line is longer than the model was trained for",
+    "no reference": "the reference of the line is blank",
     "empty": "the output is empty",
     "unfinished": "the output reached its length limit",
     "loop": "the output repeats itself",
@@ -68,30 +72,50 @@ def blocks_of(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def make_pairs(
-    translator: Translator, lines: Sequence[str], search: Mapping[str, Any]
+    translator: Translator,
+    lines: Sequence[str],
+    search: Mapping[str, Any],
+    references: Sequence[str] | None = None,
 ) -> list[SyntheticPair]:
     """Return a pair for each of ``lines``, in order; some are left out, with a reason.
 
     ``search`` overrides decoding settings of ``translator``, which translates from the
-    language of ``lines``.
+    language of ``lines``. The output is the best one, or, with ``references``, one for
+    each line, that of the ``num_best`` which is nearest to its reference.
     """
     table = merged(KEEP_LOOPS, search)
-    reasons = _reasons_of_lines(translator, lines)
-    chosen = [line for line, reason in zip(lines, reasons, strict=True) if not reason]
+    wanted = [None] * len(lines) if references is None else references
+    reasons = _reasons_of_lines(translator, lines, wanted)
+    rows = list(zip(lines, wanted, reasons, strict=True))
+    chosen = [line for line, _, reason in rows if not reason]
     found = translator.lines(chosen, **table)
     return [
-        SyntheticPair(line, "", reason) if reason else _pair(next(found))
-        for line, reason in zip(lines, reasons, strict=True)
+        SyntheticPair(line, "", reason) if reason else _pair(next(found), reference)
+        for line, reference, reason in rows
     ]
 
 
-def _reasons_of_lines(translator: Translator, lines: Sequence[str]) -> list[str]:
+def nearest(candidates: Sequence[Candidate], reference: str) -> Candidate:
+    """Return the candidate nearest to a reference: highest sentence-level chrF.
+
+    Of equal ones it is the first, which the model prefers. Kim and Rush (2016) compare
+    by smoothed BLEU, which tells little of a sentence of few words.
+    """
+    texts = [each.text for each in candidates]
+    scores = [row[-1] for row in pairwise_chrf([*texts, reference])[:-1]]
+    return candidates[scores.index(max(scores))]
+
+
+def _reasons_of_lines(
+    translator: Translator, lines: Sequence[str], references: Sequence[str | None]
+) -> list[str]:
     """Return why each line is not translated; empty texts for those that are."""
     longest = translator.opened.facts.longest_source
     lengths = map(len, translator.opened.texts.encode(lines))
     return [
         _reason_of_line(line, length, longest)
-        for line, length in zip(lines, lengths, strict=True)
+        or ("no reference" if reference is not None and not reference.strip() else "")
+        for line, length, reference in zip(lines, lengths, references, strict=True)
     ]
 
 
@@ -105,9 +129,13 @@ def _reason_of_line(line: str, num_tokens: int, longest: int) -> str:
     return "too long" if num_tokens > longest else ""
 
 
-def _pair(found: Translated) -> SyntheticPair:
-    output = one_line(found.text)
+def _pair(found: Translated, reference: str | None) -> SyntheticPair:
+    best = found.candidates[0]
+    chosen = best if reference is None else nearest(found.candidates, reference)
+    output = one_line(chosen.text)
     kinds = [kind for kind in map(kind_of, found.warnings) if kind in REASONS]
+    if chosen is not best:
+        kinds = []  # warnings are about the best output
     if not output.strip():
         kinds = ["empty"]
     return SyntheticPair(found.source, output, kinds[0] if kinds else "")
