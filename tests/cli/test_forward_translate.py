@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+SAMPLING = ("--search", "search=sampling")
 SENTENCES = ["six three one.", "two.", "", "four five six one.", "three three."]
 
 
@@ -95,6 +96,7 @@ def test_references_that_do_not_suit_are_refused(headwise, tiny_run, text, tmp_p
             "1 FILE and 2 --references",
         ),
         (("--references", whole, "--beam", 1), 2, "--beam 5 would work"),
+        (("--references", whole, *SAMPLING), 2, "--search samples=5 would work"),
         (("--references", tmp_path / "none.de"), 2, "does not exist"),
         (("--references", "-"), 2, "standard input cannot be read again"),
     ):

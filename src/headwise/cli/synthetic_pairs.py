@@ -136,9 +136,10 @@ def write_synthetic_pairs(
         )
     if references:
         if chosen.num_candidates < 2:
+            more = "--search samples=" if chosen.search == "sampling" else "--beam "
             raise UsageError(
                 "--references chooses among several outputs of a line, and this search "
-                "has one; --beam 5 would work"
+                f"has one; {more}5 would work"
             )
         table["num_best"] = chosen.num_candidates
     say_ignored_settings([*overrides, *([] if beam is None else ["beam"])], chosen)
