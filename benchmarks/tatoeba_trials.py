@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -189,8 +189,9 @@ ALONE = ("muon-distilled-alone", "muon-interpolated")
 """Trials of them that do not learn from the translations of the corpus."""
 
 INTERPOLATED = ("muon-interpolated",)
-"""Trials of them that learn, of each pair, the translation of a beam of ``CANDIDATES``
-that is nearest to the corpus's own (sequence-level interpolation, Section 3.3)."""
+"""Trials of them that learn, of each source, the translation of a beam of
+``CANDIDATES`` that is nearest to one of the corpus (sequence-level interpolation,
+Section 3.3)."""
 
 CANDIDATES = 5
 
@@ -298,36 +299,39 @@ def distilled(
     sources = sorted({source for source, _ in train})
     kind = f"{len(sources)}-{ensemble}"
     if name in INTERPOLATED:
-        kind = f"{len(train)}-{ensemble}-interpolated"
+        kind += "-interpolated"
     whole = arguments.work / "data" / f"{arguments.language}-{kind}.tsv"
     if whole.is_file():
         return whole
     model, text = load(models_of(ensemble, arguments)), ""
-    count = len(train if name in INTERPOLATED else sources)
-    for start in range(0, count, BLOCK):
+    for start in range(0, len(sources), BLOCK):
         path = whole.with_suffix(f".{start}.tsv")
-        block = slice(start, start + BLOCK)
         if not path.is_file():
+            block = sources[start : start + BLOCK]
             if name in INTERPOLATED:
-                pairs = nearest_pairs(model, train[block])
+                outputs = nearest_outputs(model, block, train)
             else:
-                outputs = model.translate(sources[block])
-                pairs = zip(sources[block], outputs, strict=True)
+                outputs = model.translate(block)
+            pairs = zip(block, outputs, strict=True)
             write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if b))
         text += path.read_text(encoding="utf-8")
     write_text(whole, text)
     return whole
 
 
-def nearest_pairs(
-    model: Translator, pairs: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, str]]:
-    """Yield sources with the translations of a beam nearest to their references."""
+def nearest_outputs(
+    model: Translator, sources: Sequence[str], train: Sequence[Sequence[str]]
+) -> list[str]:
+    """Return the translation of each source that is nearest to one of its references.
+
+    It is empty where there is none to learn from.
+    """
+    references: dict[str, list[str]] = {}
+    for source, target in train:
+        references.setdefault(source, []).append(target)
     search = {"beam": CANDIDATES, "num_best": CANDIDATES}
-    lines, references = zip(*pairs, strict=True)
-    for each in make_pairs(model, lines, search, references):
-        if not each.reason:
-            yield each.line, each.output
+    found = make_pairs(model, sources, search, references)
+    return ["" if each.reason else each.output for each in found]
 
 
 def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from headwise.inference import synthetic_pairs as module
+
 SAMPLING = ("--search", "search=sampling")
 SENTENCES = ["six three one.", "two.", "", "four five six one.", "three three."]
 
@@ -51,35 +53,74 @@ def test_several_teachers_are_an_ensemble(headwise, tiny_run, text, tmp_path):
     assert len(progress["identity"]["model"]) == 2
 
 
-def test_of_the_outputs_of_a_beam_the_nearest_to_the_reference_is_written(
-    headwise, tiny_run, text, tmp_path
+def test_of_the_outputs_of_a_beam_the_nearest_to_a_reference_is_written(
+    headwise, tiny_run, tmp_path
 ):
-    """The reference of each line is the model's third best, but for the end of it."""
+    """References are the second and third best outputs of the model, with a word more.
+
+    The last line is the first one again, whose two references count where it stood.
+    """
     beam = ("--beam", 3)
+    text, reference = tmp_path / "train.en", tmp_path / "train.de"
+    lines = [*SENTENCES, SENTENCES[0]]
+    text.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
     found = headwise("translate", tiny_run, text, *beam, "--n-best", 3).out
     outputs = [
         [each["text"] for each in json.loads(row)["translations"]]
         for row in found.splitlines()
     ]
-    reference = tmp_path / "train.de"
-    lines = [f"{each[2]} x" if line else "" for line, each in zip_with(outputs)]
-    reference.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+    wanted = [outputs[0][1], *(each[-1] for each in outputs[1:5])]
+    rows = [f"{each} x" if each else "" for each in wanted]
+    reference.write_text("\n".join([*rows, "12345"]) + "\n", encoding="utf-8")
     out = tmp_path / "near.tsv"
     command = ("forward-translate", tiny_run, text, *beam, "--references", reference)
     assert headwise(*command, "--out", out).code == 0
 
-    wanted = [(line, each[2]) for line, each in zip_with(outputs) if line]
-    assert pairs_of(out) == wanted
-    assert [target for _, target in wanted] != [each[0] for each in outputs if each]
+    assert pairs_of(out) == [
+        pair for pair in zip(SENTENCES, wanted, strict=True) if pair[0]
+    ]
+    assert wanted[0] != outputs[0][0], "the best output is another"
+    assert [each[:2] for each in pairs_of(tmp_path / "near.tsv.left-out.tsv")] == [
+        ("line 3", "blank"),
+        ("line 6", "repeated"),
+    ]
 
-    reference.write_text("one\n" * len(SENTENCES), encoding="utf-8")
+    reference.write_text("one\n" * len(lines), encoding="utf-8")
     again = headwise(*command, "--out", out)
     assert again.code == 2
     assert "was started with another references" in again.error
 
 
-def zip_with(outputs):
-    return zip(SENTENCES, outputs, strict=True)
+def test_a_line_whose_references_counted_before_a_stop_stays_repeated(
+    headwise, tiny_run, tmp_path, monkeypatch
+):
+    """The second block fails once; the first line stands in the third block too."""
+    monkeypatch.setattr(module, "BLOCK_LINES", 2)
+    text, reference = tmp_path / "train.en", tmp_path / "train.de"
+    lines = [*SENTENCES, SENTENCES[0]]
+    text.write_text("".join(f"{each}\n" for each in lines), encoding="utf-8")
+    reference.write_text("three.\n" * len(lines), encoding="utf-8")
+    command = ("forward-translate", tiny_run, text, "--references", reference, "--out")
+    assert headwise(*command, tmp_path / "whole.tsv").code == 0
+    plain, calls = module.make_pairs, []
+
+    def stopped(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return plain(*arguments)
+
+    monkeypatch.setattr(module, "make_pairs", stopped)
+    out = tmp_path / "near.tsv"
+    assert headwise(*command, out).code == 130
+    assert not out.exists()
+    resumed = headwise(*command, out)
+
+    assert resumed.code == 0
+    assert "resuming after 2 lines" in resumed.error
+    assert out.read_bytes() == (tmp_path / "whole.tsv").read_bytes()
+    left_out = pairs_of(tmp_path / "near.tsv.left-out.tsv")
+    assert ("line 6", "repeated") in [each[:2] for each in left_out]
 
 
 def test_references_that_do_not_suit_are_refused(headwise, tiny_run, text, tmp_path):

@@ -117,7 +117,8 @@ def test_blocks_are_the_lines_and_can_be_entered_at_any_end(lines, number):
 def test_every_reason_is_a_kind_of_line_or_output():
     from headwise.decoding.warnings import WARNING_KINDS
 
-    of_lines = {"blank", "not UTF-8", "carriage return", "too long", "no reference"}
+    of_lines = {"blank", "not UTF-8", "carriage return", "too long"}
+    of_lines |= {"no reference", "repeated"}
     assert set(REASONS) - of_lines - {"empty"} <= set(WARNING_KINDS)
 
 
@@ -125,13 +126,14 @@ def test_the_nearest_candidate_is_the_first_of_those_with_the_highest_chrf():
     texts = ("ein Hund", "der Hund rennt", "der Hund rennt", "der Hund rannte")
     candidates = [Candidate(text, -float(n), 0.0) for n, text in enumerate(texts)]
 
-    assert nearest(candidates, "der Hund rennt.") is candidates[1]
-    assert nearest(candidates, "ein Hund") is candidates[0]
-    assert nearest(candidates, "der Hund rannte los") is candidates[3]
-    assert nearest(candidates, "12345") is candidates[0]
-    chosen = nearest(candidates, "ein Hund rennt")
-    assert chosen.text == max(
-        texts, key=lambda text: CHRF().sentence_score(text, ["ein Hund rennt"]).score
+    assert nearest(candidates, ["der Hund rennt."]) is candidates[1]
+    assert nearest(candidates, ["ein Hund"]) is candidates[0]
+    assert nearest(candidates, ["der Hund rannte los"]) is candidates[3]
+    assert nearest(candidates, ["12345"]) is candidates[0]
+    assert nearest(candidates, ["12345", "der Hund rannte"]) is candidates[3]
+    references = ["ein Hund rennt", "die Hunde"]
+    assert nearest(candidates, references).text == max(
+        texts, key=lambda text: CHRF().sentence_score(text, references).score
     )
 
 
@@ -154,8 +156,11 @@ def test_warnings_about_the_best_output_do_not_count_for_another(
     best, second = (each.text for each in line.candidates)
     assert best != second
 
-    found = make_pairs(translator, ["six six six."] * 2, search, [best, second])
-    assert [(each.output, each.reason) for each in found] == [
+    found = [
+        make_pairs(translator, ["six six six."], search, {"six six six.": [reference]})
+        for reference in (best, second)
+    ]
+    assert [(each.output, each.reason) for (each,) in found] == [
         (best, "unfinished"),
         (second, ""),
     ]

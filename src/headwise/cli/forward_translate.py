@@ -45,7 +45,7 @@ def forward_translate(
         typer.Option(
             metavar="FILE",
             help="Translations by people, one for each line: of the outputs of the "
-            "beam the one nearest to it is written. Once for each FILE.",
+            "beam the one nearest to them is written. Once for each FILE.",
             parser=parse_path,
             show_default=False,
         ),
@@ -67,8 +67,9 @@ def forward_translate(
     whose probabilities are averaged. A student that is trained on their translations
     (sequence-level knowledge distillation, Kim and Rush 2016) needs fewer layers for
     the same quality. The default search is that of the teacher. With --references, a
-    line's target is the output of the beam that is nearest to its reference by chrF
-    (sequence-level interpolation).
+    line's target is the output of the beam that is nearest, by chrF, to one of its
+    references (sequence-level interpolation): a line that stands there several times
+    has several, and is written once.
 
     Blank and overlong lines are left out, and so are outputs that are empty, repeat
     themselves, reach their length limit, are far longer or shorter than the line, or

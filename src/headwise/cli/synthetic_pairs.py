@@ -29,7 +29,7 @@ from headwise.cli.options import (
     say_ignored_settings,
     use_threads,
 )
-from headwise.cli.text_lines import InputLines, count_lines
+from headwise.cli.text_lines import InputLines, silent_lines
 from headwise.errors import DataError, UsageError
 from headwise.inference.engines.engine_names import check_engine
 from headwise.wording import count_of
@@ -103,7 +103,7 @@ def write_synthetic_pairs(
     """Translate ``files`` with the model in ``folder``; write the pairs, or resume.
 
     With ``references``, a file for each of ``files``, a line's output is the nearest
-    to its reference of as many as the search has candidates.
+    to one of its references, of as many as the search has candidates.
     """
     folders = [folder, *(ensemble or [])]
     check_engine(engine, precision, backend, models=len(folders))
@@ -121,7 +121,7 @@ def write_synthetic_pairs(
         )
     check_files(*texts)
     check_out_file("--out", out, inputs=[*folders, *texts])
-    _check_references(files, references)
+    of_lines = _read_references(files, references) if references else None
     overrides = parse_search(search)
     table: dict[str, Any] = {} if beam is None else {"beam": beam}
     is_chosen = beam is not None or {"search", "beam"} & overrides.keys()
@@ -170,7 +170,7 @@ def write_synthetic_pairs(
         if pairs.is_complete:
             say(f"{out} is complete already: same model, text and settings")
         else:
-            _write(direction, translator, pairs, files, table, tag, references)
+            _write(direction, translator, pairs, files, table, tag, of_lines)
             say_engines(translator.engine.used, engine)
         _say_counts(pairs)
 
@@ -182,7 +182,7 @@ def _write(
     files: list[Path],
     table: dict[str, Any],
     tag: str | None,
-    references: list[Path] | None,
+    references: dict[str, list[str]] | None,
 ) -> None:
     """Translate block by block, from where an earlier process was."""
     from headwise.inference.synthetic_pairs import blocks_of, make_pairs
@@ -190,14 +190,14 @@ def _write(
     if pairs.num_lines:
         say(f"resuming after {count_of(pairs.num_lines, 'line')}")
     lines = InputLines(files, refuse_old_mac=False)
-    wanted = _texts(InputLines(references or [], refuse_old_mac=False))
-    if references:
-        wanted = islice(wanted, pairs.num_lines, None)
+    texts = _texts(lines)
+    for done in islice(texts, pairs.num_lines):
+        if references is not None:
+            references.pop(done, None)
     said = time.monotonic()
-    for block in blocks_of(islice(_texts(lines), pairs.num_lines, None)):
+    for block in blocks_of(texts):
         kept, left_out = [], []
-        of_block = list(islice(wanted, len(block))) if references else None
-        found = make_pairs(translator, block, table, of_block)
+        found = make_pairs(translator, block, table, references)
         for number, each in enumerate(found, start=pairs.num_lines + 1):
             if each.reason:
                 where = lines.where(number)
@@ -242,22 +242,28 @@ def _check_out(out: Path) -> None:
         )
 
 
-def _check_references(files: list[Path], references: list[Path] | None) -> None:
-    """Raise an error unless each line of each file has a reference."""
-    if not references:
-        return
+def _read_references(files: list[Path], references: list[Path]) -> dict[str, list[str]]:
+    """Return the references of each line of ``files`` that are not blank.
+
+    Raises an error unless each line has its own line of ``references``.
+    """
     if len(references) != len(files):
         raise UsageError(
             f"{count_of(len(files), 'FILE')} and {len(references)} --references; give "
             "a file of references for each, in the same order"
         )
+    found: dict[str, list[str]] = {}
     for file, reference in zip(files, references, strict=True):
-        ours, theirs = count_lines(file), count_lines(reference)
-        if ours != theirs:
+        ours, theirs = silent_lines(file), silent_lines(reference)
+        if len(ours) != len(theirs):
             raise DataError(
-                f"{file} has {count_of(ours, 'line')} and {reference} {theirs:,}; line "
-                f"N of {reference} must translate line N of {file}"
+                f"{file} has {count_of(len(ours), 'line')} and {reference} "
+                f"{len(theirs):,}; line N of {reference} must translate line N of "
+                f"{file}"
             )
+        for line, text in zip(ours, theirs, strict=True):
+            found.setdefault(line, []).extend([text] if text.strip() else [])
+    return found
 
 
 def _check_tag(tag: str | None) -> None:

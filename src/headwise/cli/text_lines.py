@@ -30,10 +30,10 @@ def input_lines(files: Sequence[Path]) -> Iterator[str]:
     return (each for each in InputLines(files) if isinstance(each, str))
 
 
-def count_lines(path: Path) -> int:
-    """Return the number of lines of a file, in silence."""
+def silent_lines(path: Path) -> list[str]:
+    """Return the lines of a file, of which notes are printed when it is read again."""
     lines = InputLines([path], refuse_old_mac=False, on_note=lambda _: None)
-    return sum(1 for each in lines if isinstance(each, str))
+    return [each for each in lines if isinstance(each, str)]
 
 
 class GivenLines:

@@ -3,15 +3,15 @@
 Back-translation (Sennrich et al. 2016) makes sources of text of the target language, by
 a model of the reverse direction; outputs that are drawn at random teach more than those
 of a beam (Edunov et al. 2018). Forward translation makes targets of text of the source
-language, by a teacher: sequence-level distillation (Kim and Rush 2016). With a
-reference for each line, the one nearest to it of several outputs is the target:
-sequence-level interpolation (Section 3.3 there). What would teach wrong things is left
-out, with a reason: see :data:`REASONS`.
+language, by a teacher: sequence-level distillation (Kim and Rush 2016). With
+references, the output nearest to one of them is the target: sequence-level
+interpolation (Section 3.3 there). What would teach wrong things is left out, with a
+reason: see :data:`REASONS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ REASONS = {
     "carriage return": "the line has a carriage return inside",
     "too long": "the line is longer than the model was trained for",
     "no reference": "the reference of the line is blank",
+    "repeated": "the line stood before, where all of its references counted",
     "empty": "the output is empty",
     "unfinished": "the output reached its length limit",
     "loop": "the output repeats itself",
@@ -75,47 +76,50 @@ def make_pairs(
     translator: Translator,
     lines: Sequence[str],
     search: Mapping[str, Any],
-    references: Sequence[str] | None = None,
+    references: MutableMapping[str, list[str]] | None = None,
 ) -> list[SyntheticPair]:
     """Return a pair for each of ``lines``, in order; some are left out, with a reason.
 
     ``search`` overrides decoding settings of ``translator``, which translates from the
-    language of ``lines``. The output is the best one, or, with ``references``, one for
-    each line, that of the ``num_best`` which is nearest to its reference.
+    language of ``lines``. The output is the best one, or, with the ``references`` of
+    each line, that of the ``num_best`` which is nearest to one of them. They are taken
+    out of ``references``, and a line that is not in it (any more) is left out.
     """
-    table = merged(KEEP_LOOPS, search)
-    wanted = [None] * len(lines) if references is None else references
-    reasons = _reasons_of_lines(translator, lines, wanted)
-    rows = list(zip(lines, wanted, reasons, strict=True))
-    chosen = [line for line, _, reason in rows if not reason]
-    found = translator.lines(chosen, **table)
+    reasons = _reasons_of_lines(translator, lines)
+    of_lines: list[list[str] | None] = [None] * len(lines)
+    if references is not None:
+        of_lines = [references.pop(line, None) for line in lines]
+        reasons = [
+            reason or ("repeated" if own is None else "" if own else "no reference")
+            for reason, own in zip(reasons, of_lines, strict=True)
+        ]
+    chosen = [line for line, reason in zip(lines, reasons, strict=True) if not reason]
+    found = translator.lines(chosen, **merged(KEEP_LOOPS, search))
     return [
-        SyntheticPair(line, "", reason) if reason else _pair(next(found), reference)
-        for line, reference, reason in rows
+        SyntheticPair(line, "", reason) if reason else _pair(next(found), own)
+        for line, own, reason in zip(lines, of_lines, reasons, strict=True)
     ]
 
 
-def nearest(candidates: Sequence[Candidate], reference: str) -> Candidate:
-    """Return the candidate nearest to a reference: highest sentence-level chrF.
+def nearest(candidates: Sequence[Candidate], references: Sequence[str]) -> Candidate:
+    """Return the candidate with the highest sentence-level chrF to any reference.
 
     Of equal ones it is the first, which the model prefers. Kim and Rush (2016) compare
     by smoothed BLEU, which tells little of a sentence of few words.
     """
     texts = [each.text for each in candidates]
-    scores = [row[-1] for row in pairwise_chrf([*texts, reference])[:-1]]
+    rows = pairwise_chrf([*texts, *references])
+    scores = [max(row[len(texts) :]) for row in rows[: len(texts)]]
     return candidates[scores.index(max(scores))]
 
 
-def _reasons_of_lines(
-    translator: Translator, lines: Sequence[str], references: Sequence[str | None]
-) -> list[str]:
+def _reasons_of_lines(translator: Translator, lines: Sequence[str]) -> list[str]:
     """Return why each line is not translated; empty texts for those that are."""
     longest = translator.opened.facts.longest_source
     lengths = map(len, translator.opened.texts.encode(lines))
     return [
         _reason_of_line(line, length, longest)
-        or ("no reference" if reference is not None and not reference.strip() else "")
-        for line, length, reference in zip(lines, lengths, references, strict=True)
+        for line, length in zip(lines, lengths, strict=True)
     ]
 
 
@@ -129,9 +133,9 @@ def _reason_of_line(line: str, num_tokens: int, longest: int) -> str:
     return "too long" if num_tokens > longest else ""
 
 
-def _pair(found: Translated, reference: str | None) -> SyntheticPair:
+def _pair(found: Translated, references: Sequence[str] | None) -> SyntheticPair:
     best = found.candidates[0]
-    chosen = best if reference is None else nearest(found.candidates, reference)
+    chosen = best if references is None else nearest(found.candidates, references)
     output = one_line(chosen.text)
     kinds = [kind for kind in map(kind_of, found.warnings) if kind in REASONS]
     if chosen is not best:
