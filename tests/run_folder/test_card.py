@@ -131,6 +131,18 @@ def test_the_data_and_the_limits_are_said_without_folders(card, tiny_run):
     assert not re.search(r"\{\w*\}", text)
 
 
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    [
+        (["en-fr"], "\n\nTraining started from the weights of `en-fr`.\n"),
+        (["/home/me/bert/best", "runs/gpt"], "the weights of `bert` and `gpt`.\n"),
+    ],
+)
+def test_a_card_names_the_models_that_training_started_from(card, folders, said):
+    assert said in card("en-de", initialize_from=folders)
+    assert "started from" not in card("en-de")
+
+
 def test_commands_can_be_pasted_whatever_the_folder_is_called(card):
     text = card('my "best" model')
 

@@ -169,6 +169,8 @@ def test_a_run_that_began_resumes_without_the_model_it_started_from(encoder, tmp
     recipe = recipe_from("classification", tmp_path, out, moved)
     state = train_run(out, recipe, prepare_corpus(out, recipe))
     assert state.step == 4
+    card = (out / "best" / "README.md").read_text(encoding="utf-8")
+    assert "started from the weights of `bert`." in card
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path):

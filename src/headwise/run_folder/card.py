@@ -15,6 +15,7 @@ from headwise.model.config import TransformerConfig
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.variants.names import variants_of
 from headwise.run_folder.card_metadata import card_metadata
+from headwise.run_folder.paths import BEST
 from headwise.tasks import TASKS
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
@@ -47,7 +48,7 @@ print({variable}.{command}("..."))
 {corpora}
 
 {train} were learned from; {dev} were held out for validation. The longest
-source has {longest}; {longer}.
+source has {longest}; {longer}.{start}
 
 ## Scores
 
@@ -132,8 +133,12 @@ def model_card(
     task: str = "translation",
     languages: Sequence[str] = (),
     license: str | None = None,
+    initialize_from: Sequence[str] = (),
 ) -> str:
-    """Return the card of the model that was scored in ``validation``."""
+    """Return the card of the model that was scored in ``validation``.
+
+    ``initialize_from`` are the folders of models whose weights training started from.
+    """
     # The name of a folder may contain a line break, or bytes that are not UTF-8.
     name = without_surrogates(" ".join(name.split()))
     config, texts = model.config, CARD_TEXTS.get(task, OTHERS)
@@ -174,6 +179,7 @@ def model_card(
         train=count_of(facts.train.texts, "pair"),
         dev=f"{facts.dev.texts:,}",
         longest=count_of(facts.train.longest_source, "token"),
+        start=_start(initialize_from),
         scored=_share(validation.num_scored, facts.dev.texts),
         steps=count_of(state.step, "update"),
         epochs=count_of(state.epoch, "epoch"),
@@ -188,6 +194,16 @@ def model_card(
             f"vocabulary {facts.target_vocabulary:,}."
         ),
     )
+
+
+def _start(folders: Sequence[str]) -> str:
+    """Return which models training started from, without the places of folders."""
+    paths = map(PurePath, folders)
+    names = [(each.parent if each.name == BEST else each).name for each in paths]
+    if not names:
+        return ""
+    listed = " and ".join(f"`{name}`" for name in map(without_surrogates, names))
+    return f"\n\nTraining started from the weights of {listed}."
 
 
 def _row(score: Score) -> str:

@@ -312,6 +312,7 @@ class RunCheckpointWriter:
                 task=task.name,
                 languages=self.recipe.languages,
                 license=self.recipe.license,
+                initialize_from=self.recipe.initialize_from,
             ),
             golden_sources=sources[:GOLDEN_PAIRS],
         )
