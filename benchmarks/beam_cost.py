@@ -3,9 +3,10 @@
 python benchmarks/beam_cost.py --corpora FOLDER [en-fr fr-en=FOLDER ...]
 
 Tatoeba's validation sentences, by the models of packages/headwise-models, or by another
-one after "=": BLEU, chrF, and the processor time of one thread. Beams take turns, round
-after round. A wide model with a narrow beam may be better than a narrow model with a
-wide one that costs as much. Figures of models that are not named stay as they are.
+one after "=": BLEU, chrF, and the processor time of one thread. Models and beams take
+turns, round after round: a wide model with a narrow beam may be better than a narrow
+model with a wide one that costs as much. ``--part test`` reads the test set. Figures of
+models that are not named stay as they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,59 +40,71 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     beams = lambda text: [*map(int, text.split(","))]  # noqa: E731
     parser.add_argument("--beams", type=beams, default=[1, 2, 3, 4, 6])
+    parser.add_argument("--part", choices=("dev", "test"), default="dev")
     parser.add_argument("--rounds", type=int, default=5)
     add_options(parser, RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     measurement = Measurement.begin(TRANSLATION)
     place = place_of(arguments)
+    cases = {}
     for model in arguments.models or DIRECTIONS:
         direction, _, folder = model.partition("=")
-        corpus = "tatoeba-en-" + direction.replace("en", "").strip("-")
-        pairs = turned(read(arguments.corpora / corpus / "dev.tsv"), direction)
-        figures = measure(
-            load(folder or MODELS / direction, threads=1),
-            pairs[:50] if arguments.rehearse else pairs,
-            arguments.beams,
-            1 if arguments.rehearse else arguments.rounds,
-        )
-        found: dict[str, Any] = {}
-        if place is not None and place.is_file():
-            found = json.loads(place.read_text(encoding="utf-8"))["models"]
         name = f"{direction}, {Path(folder).parent.name}" if folder else direction
-        found[name] = measurement.provenance() | figures
-        print(json.dumps({name: figures}), file=sys.stderr)
-        measurement.write(place, {"models": found})
+        if arguments.part != "dev":
+            name += f", {arguments.part}"
+        corpus = "tatoeba-en-" + direction.replace("en", "").strip("-")
+        pairs = read(arguments.corpora / corpus / f"{arguments.part}.tsv")
+        pairs = turned(pairs[:50] if arguments.rehearse else pairs, direction)
+        cases[name] = load(folder or MODELS / direction, threads=1), pairs
+    rounds = 1 if arguments.rehearse else arguments.rounds
+    figures = measure(cases, arguments.beams, rounds)
+    found: dict[str, Any] = {}
+    if place is not None and place.is_file():
+        found = json.loads(place.read_text(encoding="utf-8"))["models"]
+    for name, of_model in figures.items():
+        found[name] = measurement.provenance() | of_model
+        print(json.dumps({name: of_model}), file=sys.stderr)
+    measurement.write(place, {"models": found})
 
 
 def measure(
-    translator: Translator, pairs: Pairs, beams: Sequence[int], rounds: int
+    cases: Mapping[str, tuple[Translator, Pairs]], beams: Sequence[int], rounds: int
 ) -> dict[str, Any]:
-    """Return scores and the median processor time of each beam."""
-    sources, references = map(list, zip(*pairs, strict=True))
-    translator.translate(sources[0])  # weights are read when they are first needed
-    outputs: dict[int, list[str]] = {}
-    seconds: dict[int, list[float]] = {beam: [] for beam in beams}
+    """Return scores and the median processor time of each model and beam."""
+    outputs: dict[tuple[str, int], list[str]] = {}
+    seconds: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for translator, pairs in cases.values():
+        translator.translate(pairs[0][0])  # weights are read when they are first needed
     for _ in range(rounds):
-        for beam in beams:
+        for (name, (translator, pairs)), beam in product(cases.items(), beams):
+            sources = [source for source, _ in pairs]
             began = time.process_time()
-            outputs[beam] = translator.translate(sources, beam=beam)
-            seconds[beam].append(time.process_time() - began)
-    model = translator.opened.config
+            outputs[name, beam] = translator.translate(sources, beam=beam)
+            seconds[name, beam].append(time.process_time() - began)
     return {
-        "d_model": model.d_model,
-        "sentences": len(pairs),
-        "engines": translator.engine.used,
-        "beams": {
-            str(beam): {
-                "bleu": bleu(outputs[beam], references).value,
-                "chrf": chrf(outputs[beam], references).value,
-                "processor_seconds": statistics.median(seconds[beam]),
-                "least": min(seconds[beam]),
-                "most": max(seconds[beam]),
-            }
-            for beam in beams
-        },
+        name: {
+            "d_model": translator.opened.config.d_model,
+            "sentences": len(pairs),
+            "engines": translator.engine.used,
+            "beams": {
+                str(beam): scored(outputs[name, beam], [target for _, target in pairs])
+                | {
+                    "processor_seconds": statistics.median(seconds[name, beam]),
+                    "least": min(seconds[name, beam]),
+                    "most": max(seconds[name, beam]),
+                }
+                for beam in beams
+            },
+        }
+        for name, (translator, pairs) in cases.items()
+    }
+
+
+def scored(outputs: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    return {
+        "bleu": bleu(outputs, references).value,
+        "chrf": chrf(outputs, references).value,
     }
 
 

@@ -79,13 +79,14 @@ def interpolate(
     """Go on with the model of a run, by the best of its translations."""
     folder = corpora / corpus_of(direction)
     columns = columns_of(direction)
+    work = out.parent / "teachers"
+    work.mkdir(exist_ok=True)
     text, references = write_columns(
-        folder / "train.tsv", columns, out.with_suffix(".train")
+        folder / "train.tsv", columns, work / f"train.{direction}"
     )
-    dev = write_columns(folder / "dev.tsv", columns, out.with_suffix(".dev"))
-    teacher = out.with_suffix(".teacher")
+    dev = write_columns(folder / "dev.tsv", columns, work / f"dev.{direction}")
+    teacher, pairs = work / direction, work / f"near.{direction}.tsv"
     assemble(direction, run, teacher)
-    pairs = out.with_suffix(".tsv")
     headwise(
         *("forward-translate", teacher, text, "--references", references),
         *("--beam", 5, "--threads", 1, "--out", pairs),
@@ -156,6 +157,12 @@ def notes(direction: str, figures: Mapping[str, Any], limits: str) -> str:
         + ": sentence pairs of",
         "Tatoeba in the collection of manythings.org, licensed under CC BY 2.0 FR.",
         "Attribution: www.manythings.org/anki and tatoeba.org",
+        "",
+        f"A first model was trained on it. `near.{direction}.tsv` has each of its "
+        "sources once, with that one",
+        "of five translations by the first model that is nearest to its references; "
+        "training went on",
+        "with these pairs (Kim and Rush 2016, Section 3.3).",
         "",
         "### Scores on the test set",
         "",
