@@ -4,12 +4,10 @@
     python packages/headwise-models/build.py en-fr fr-en --work runs
 
 ``--step`` repeats one step: ``train`` makes WORK/en-fr (hours on one core; minutes with
-``--device cuda``; an interrupted run is resumed), ``interpolate`` has its model learn
-from those of its own translations of the training text that are nearest to the
-references (Kim and Rush 2016, Section 3.3; an hour on one core), ``assemble`` takes the
-model of that into the package, and ``card`` writes the notes of the card by the figures
-that ``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without
-``--step``, the first three run.
+``--device cuda``; an interrupted run is resumed), ``assemble`` takes the model of that
+run into the package, and ``card`` writes the notes of the card by the figures that
+``benchmarks/shipped_models.py`` measured and by limits/en-fr.md. Without ``--step``,
+``train`` and ``assemble`` run.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ MODELS = HERE / "src" / "headwise_models"
 RESULTS = HERE.parents[1] / "benchmarks" / "results" / "shipped_models.json"
 NAMES = {"en": "English", "fr": "French", "de": "German"}
 DIRECTIONS = ("en-fr", "fr-en", "en-de", "de-en")
-STEPS = ("train", "interpolate", "assemble", "card")
+STEPS = ("train", "assemble", "card")
 
 
 def main() -> None:
@@ -43,16 +41,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := sorted({*arguments.directions} - {*DIRECTIONS}):
         parser.error(f"{', '.join(unknown)}: name some of {', '.join(DIRECTIONS)}")
-    steps = [arguments.step] if arguments.step else STEPS[:-1]
+    steps = [arguments.step] if arguments.step else ["train", "assemble"]
     for direction in arguments.directions or DIRECTIONS:
         run = arguments.work / direction
-        learned = arguments.work / f"{direction}-interpolated"
         if "train" in steps:
             train(direction, run, arguments.corpora, arguments.device)
-        if "interpolate" in steps:
-            interpolate(direction, run, learned, arguments.corpora, arguments.device)
         if "assemble" in steps:
-            assemble(direction, learned, MODELS / direction)
+            assemble(direction, run)
         if "card" in steps:
             write_card(direction, json.loads(RESULTS.read_text(encoding="utf-8")))
 
@@ -63,68 +58,22 @@ ON_GPU = ("training.backend=torch_compile", "training.data_workers=1")
 
 def train(direction: str, run: Path, corpora: Path, device: str) -> None:
     """Train a direction on its corpus, whose first column is English."""
+    source, target = direction.split("-")
     folder = corpora / corpus_of(direction)
+    settings = ON_GPU if device == "cuda" else ()
     headwise(
         *("run", folder / "train.tsv", "--dev-file", folder / "dev.tsv"),
-        *("--columns", *columns_of(direction)),
-        *("--recipe", HERE / "recipe.toml", "--languages", *direction.split("-")),
-        *("--out", run),
-        *placed(device),
+        *("--columns", *((1, 2) if source == "en" else (2, 1))),
+        *("--recipe", HERE / "recipe.toml", "--languages", source, target),
+        *("--threads", 1, "--device", device, "--out", run),
+        *(word for each in settings for word in ("--set", each)),
     )
 
 
-def interpolate(
-    direction: str, run: Path, out: Path, corpora: Path, device: str
-) -> None:
-    """Go on with the model of a run, by the best of its translations."""
-    folder = corpora / corpus_of(direction)
-    columns = columns_of(direction)
-    work = out.parent / "teachers"
-    work.mkdir(exist_ok=True)
-    text, references = write_columns(
-        folder / "train.tsv", columns, work / f"train.{direction}"
-    )
-    dev = write_columns(folder / "dev.tsv", columns, work / f"dev.{direction}")
-    teacher, pairs = work / direction, work / f"near.{direction}.tsv"
-    assemble(direction, run, teacher)
-    headwise(
-        *("forward-translate", teacher, text, "--references", references),
-        *("--beam", 5, "--threads", 1, "--out", pairs),
-    )
-    headwise(
-        *("run", pairs, "--dev", *dev, "--from", teacher),
-        *("--recipe", HERE / "interpolation.toml"),
-        *("--languages", *direction.split("-"), "--out", out),
-        *placed(device),
-    )
-
-
-def write_columns(table: Path, columns: Sequence[int], out: Path) -> list[Path]:
-    """Write the source and the target side of a corpus; return the two files."""
-    rows = [line.split("\t") for line in table.read_text("utf-8").split("\n") if line]
-    files = [out.with_name(f"{out.name}.{side}") for side in ("source", "target")]
-    for file, column in zip(files, columns, strict=True):
-        text = "".join(f"{row[column - 1]}\n" for row in rows)
-        file.write_text(text, "utf-8")
-    return files
-
-
-def columns_of(direction: str) -> tuple[int, int]:
-    """Return the columns of source and target, counted from 1."""
-    return (1, 2) if direction.startswith("en") else (2, 1)
-
-
-def placed(device: str) -> list[object]:
-    """Return the options that say where a training takes place."""
-    settings = ON_GPU if device == "cuda" else ()
-    options = [word for each in settings for word in ("--set", each)]
-    return ["--threads", 1, "--device", device, *options]
-
-
-def assemble(direction: str, run: Path, out: Path) -> None:
-    """Copy the best model of a run, in float16 and with the search of the package."""
+def assemble(direction: str, run: Path) -> None:
+    """Copy the best model of a run into the package, in float16."""
     source, target = direction.split("-")
-    with tempfile.TemporaryDirectory(dir=out.parent) as temporary:
+    with tempfile.TemporaryDirectory(dir=HERE) as temporary:
         model = Path(temporary) / direction
         shutil.copytree(run / "best", model, ignore=shutil.ignore_patterns("exports"))
         headwise(
@@ -133,8 +82,8 @@ def assemble(direction: str, run: Path, out: Path) -> None:
             *("--languages", source, target),
             *("--title", f"Everyday sentences, {NAMES[source]} to {NAMES[target]}"),
         )
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.move(model, out)
+        shutil.rmtree(MODELS / direction, ignore_errors=True)
+        shutil.move(model, MODELS / direction)
 
 
 def write_card(direction: str, results: Mapping[str, Any]) -> None:
@@ -157,12 +106,6 @@ def notes(direction: str, figures: Mapping[str, Any], limits: str) -> str:
         + ": sentence pairs of",
         "Tatoeba in the collection of manythings.org, licensed under CC BY 2.0 FR.",
         "Attribution: www.manythings.org/anki and tatoeba.org",
-        "",
-        f"A first model was trained on it. `near.{direction}.tsv` has each of its "
-        "sources once, with that one",
-        "of five translations by the first model that is nearest to its references; "
-        "training went on",
-        "with these pairs (Kim and Rush 2016, Section 3.3).",
         "",
         "### Scores on the test set",
         "",

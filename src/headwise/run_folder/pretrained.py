@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwise.data.prepared import PreparedCorpus
-from headwise.errors import DataError, SettingsError
+from headwise.data.prepared import PreparedCorpus, SplitFacts
+from headwise.decoding.settings import DecodingSettings
+from headwise.errors import DataError, ModelError, SettingsError
 from headwise.model.config import Stack
 from headwise.recipe import Recipe
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
-from headwise.run_folder.paths import PREPARED, RECIPE, has_checkpoints, model_path
+from headwise.run_folder.paths import (
+    BEST,
+    PREPARED,
+    RECIPE,
+    has_checkpoints,
+    model_path,
+)
 from headwise.settings import as_table, merged, read_toml
 from headwise.tasks import TASKS, find_task
 from headwise.text.tokenizer import GivenTokenizers, digest
@@ -40,6 +47,9 @@ ARCHITECTURE = (
 
 TEXT = ("symbols", "byte_fallback", "normalization", "character_coverage")
 """Settings of tokenizers that both sides of a pair share."""
+
+FINE_TUNING = 0.1
+"""What the learning rate is multiplied by where the training of a model goes on."""
 
 EMBEDDINGS: Mapping[Stack, tuple[str, ...]] = {
     "encoder": (
@@ -132,6 +142,37 @@ class Pretrained:
             table["joint"] = False
         return table
 
+    @property
+    def continued(self) -> ModelFolder | None:
+        """The model whose training goes on: one of the same task that gives it all."""
+        stacks = find_task(self.task).stacks
+        first = self.givers.get(stacks[0])
+        if first is None or first.task_name != self.task:
+            return None
+        return first if all(self.givers.get(each) is first for each in stacks) else None
+
+    def defaults(self, rate: float | None) -> Table:
+        """Return settings that a recipe has if the training of a model goes on.
+
+        It may have others. The search is that of the model, but for whether lines are
+        split into sentences, which depends on the text; so are the placeholders it was
+        trained with. ``rate`` is the learning rate of a model whose weights are drawn.
+        """
+        opened = self.continued
+        if opened is None:
+            return {}
+        ordinary = as_table(DecodingSettings())
+        decoding = {
+            name: value
+            for name, value in as_table(opened.decoding).items()
+            if value != ordinary.get(name) and name != "split_sentences"
+        }
+        table: Table = {"decoding": decoding}
+        table["text"] = {"placeholders": opened.tokenizers.settings.placeholders}
+        if rate is not None:
+            table["training"] = {"learning_rate": rate * FINE_TUNING}
+        return table
+
     def tokenizers(self) -> GivenTokenizers:
         """Return the tokenizers of the models, which the text is prepared with."""
         encoder, decoder = (self.givers.get(each) for each in ("encoder", "decoder"))
@@ -219,6 +260,9 @@ class Pretrained:
                 f"the {stack} starts from {opened.path}: {len(copied)} of "
                 f"{len(wanted)} tensors"
             )
+        rate = recipe.training.learning_rate
+        if self.continued is not None and rate is not None:
+            notes.append(f"fine-tuning: a learning rate of {rate:g} at its peak")
         return notes
 
 
@@ -238,17 +282,47 @@ def _stack_weights(
             yield short, each
 
 
-def pretrained_settings(folders: Sequence[str], task: str, out: Path | None) -> Table:
+def pretrained_settings(
+    folders: Sequence[str], task: str, out: Path | None, rate: float | None
+) -> Table:
     """Return the settings that ``initialize_from`` implies.
 
     A run in ``out`` that was begun has them in its recipe: the models that it started
-    from may be gone.
+    from may be gone. ``rate`` is the learning rate of the preset.
     """
     if out is not None and has_checkpoints(out):
         begun = read_toml(out / RECIPE)
         if begun.get("initialize_from") == [*folders]:
-            return {name: begun[name] for name in ("model", "text") if name in begun}
-    return Pretrained.open(folders, task).settings()
+            parts = "model", "text", "decoding"
+            table: Table = {name: begun[name] for name in parts if name in begun}
+            if rate := begun.get("training", {}).get("learning_rate"):
+                table["training"] = {"learning_rate": rate}
+            return table
+    pretrained = Pretrained.open(folders, task)
+    return merged(pretrained.settings(), pretrained.defaults(rate))
+
+
+def longest_texts(folder: Path, recipe: Recipe, train: SplitFacts) -> tuple[int, int]:
+    """Return the tokens of the longest source and target a run's model has learned.
+
+    If it goes on with the training of another model, that one has seen longer ones: of
+    a few short texts a model does not forget how to read others. Once the run in
+    ``folder`` has a best model, that knows.
+    """
+    if not recipe.initialize_from:
+        return train.longest
+    try:
+        facts = open_model_folder(folder / BEST, without_weights=True).facts
+    except ModelError:
+        try:
+            continued = Pretrained.open(recipe.initialize_from, recipe.task).continued
+        except ModelError:  # the folder is gone, before the first validation
+            continued = None
+        if continued is None:
+            return train.longest
+        facts = continued.facts
+    source, target = train.longest
+    return max(source, facts.longest_source), max(target, facts.longest_target)
 
 
 def teacher_settings(folders: Sequence[str], task: str) -> Table:

@@ -33,7 +33,7 @@ from headwise.run_folder.model_folder import ModelFacts, write_model_folder
 from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
-from headwise.run_folder.pretrained import Pretrained
+from headwise.run_folder.pretrained import Pretrained, longest_texts
 from headwise.run_folder.teachers import open_teachers
 from headwise.settings import as_table, as_toml, read, read_toml
 from headwise.storage import write_text
@@ -109,7 +109,8 @@ def train_run(
 
         found = _shared_checkpoint(ranks, start)
         _check_same_corpus(ranks, corpus)
-        task = open_task(recipe, corpus)
+        longest = longest_texts(folder, recipe, corpus.facts.train)
+        task = open_task(recipe, corpus, longest)
         model = task.new_model(recipe.model, seed=recipe.seed)
         if found is None:
             for note in _start_from_pretrained(model, recipe, corpus):
@@ -125,7 +126,7 @@ def train_run(
             recipe.training,
             seed=recipe.seed,
             checkpoint_writer=RunCheckpointWriter(
-                folder, recipe, corpus, checkpoints, log
+                folder, recipe, corpus, checkpoints, log, longest
             ),
             callbacks=callbacks,
             signals=stop_signals,
@@ -139,10 +140,14 @@ def train_run(
         return trainer.run()
 
 
-def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
+def open_task(
+    recipe: Recipe, corpus: PreparedCorpus, longest: tuple[int, int] | None = None
+) -> Task:
     """Return the task of ``recipe`` with the tokenizers of ``corpus``.
 
-    Raises ``DataError`` if the corpus was prepared for another kind of task.
+    ``longest`` are the tokens of the longest source and target that the model has
+    learned; without it they are those of the corpus. Raises ``DataError`` if the corpus
+    was prepared for another kind of task.
     """
     task = TASKS[recipe.task]
     found = corpus.facts.pair_format
@@ -152,11 +157,10 @@ def open_task(recipe: Recipe, corpus: PreparedCorpus) -> Task:
             f"learns from {task.pair_format.name}; prepare the files again with "
             f"--task {recipe.task}"
         )
-    train = corpus.facts.train
     opened = task.open(
         corpus.tokenizers,
         recipe.options,
-        max_tokens=max(train.longest_source, train.longest_target),  # as a model folder
+        max_tokens=max(longest or corpus.facts.train.longest),  # as a model folder
     )
     return opened.with_length_limits(recipe.decoding)
 
@@ -259,12 +263,15 @@ class RunCheckpointWriter:
         corpus: PreparedCorpus,
         checkpoints: Checkpoints,
         log: JsonLog,
+        longest: tuple[int, int],
     ) -> None:
         self.folder = folder
         self.recipe = recipe
         self.corpus = corpus
         self.checkpoints = checkpoints
         self.log = log
+        self.longest = longest
+        """Tokens of the longest source and target that the model has learned."""
 
     def save(
         self,
@@ -290,7 +297,8 @@ class RunCheckpointWriter:
                 f"{BEST} was damaged and has been renamed to {aside.name}"
             )
         facts = self.corpus.facts
-        task = open_task(self.recipe, self.corpus)
+        task = open_task(self.recipe, self.corpus, self.longest)
+        longest_source, longest_target = self.longest
         sources, _ = self.corpus.dev_text
         write_model_folder(
             self.folder / BEST,
@@ -300,8 +308,8 @@ class RunCheckpointWriter:
             facts=ModelFacts(
                 source_vocab_size=facts.source_vocabulary,
                 target_vocab_size=facts.target_vocabulary,
-                longest_source=facts.train.longest_source,
-                longest_target=facts.train.longest_target,
+                longest_source=longest_source,
+                longest_target=longest_target,
             ),
             card=model_card(
                 self.folder.resolve().name,

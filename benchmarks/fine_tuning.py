@@ -1,0 +1,124 @@
+"""Fine-tune a model that ships on a little text of another kind, and compare.
+
+python benchmarks/fine_tuning.py --corpora FOLDER --work FOLDER --seeds 1
+
+Captions (Multi30k, English to French) are unlike the everyday sentences of Tatoeba that
+``en-fr`` was trained on. Of the first so many training pairs learn: a model whose
+weights are drawn, ``en-fr`` by the defaults of ``--from``, and ``en-fr`` by the whole
+learning rate of the preset. BLEU of the validation captions, and of Tatoeba's
+validation sentences: what was learned, and what is forgotten. ``none`` trains nothing.
+Figures of trials and seeds that ran before stay in the result file.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from corpus_lines import read_lines
+from result_file import TRAINING, TRANSLATION
+from shipped_models import PACKAGE
+from trials import mean_and_deviation, origin, run_data_trials, run_trial
+
+from headwise.cli.build_recipe import resolve_checked
+from headwise.inference.translator import Translator, load
+from headwise.metrics.bleu_chrf_ter import bleu
+from headwise.recipe import Recipe, preset_for, preset_table
+from headwise.settings import merged
+from headwise.storage import write_text
+
+RESULTS = Path(__file__).parent / "results" / "fine_tuning.json"
+MODEL = PACKAGE / "src" / "headwise_models" / "en-fr"
+DATA = {"captions-300": 300, "captions-2000": 2000}
+REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
+
+Table = dict[str, Any]
+
+TRIALS: dict[str, Table] = {
+    "none": {},
+    "scratch": {},
+    "fine-tuned": {"initialize_from": [str(MODEL)]},
+    "whole-rate": {"initialize_from": [str(MODEL)]},
+}
+"""Name of a trial -> what it changes in what ``headwise run`` does with the text."""
+
+
+def trial(data: str, name: str, seed: int, arguments: argparse.Namespace) -> Table:
+    """Train with one seed; return its figures, by the model's own search."""
+    work: Path = arguments.work
+    folder = work / f"{data}-{name}-{seed}"
+    captions = pairs(arguments.corpora / "multi30k", "val")
+    recipe = recipe_of(data, name, seed, arguments, folder)
+    if name == "none":
+        run = {"seed": seed, "updates": 0, **origin(recipe)}
+        translator = load(MODEL)
+        scores = score(translator, captions)
+    else:
+        run = run_trial(folder, recipe, captions, ["bleu"])
+        del run["test_examples"]
+        scores = run.pop("test")
+        translator = load(folder)
+    rows = read_lines(arguments.corpora / "tatoeba-en-fr" / "dev.tsv")
+    everyday = [row.split("\t") for row in rows]
+    columns = [row[0] for row in everyday], [row[1] for row in everyday]
+    run["bleu"] = {
+        "captions": next(iter(scores.values())),
+        "everyday sentences": score(translator, columns)["BLEU"],
+    }
+    return run
+
+
+def recipe_of(
+    data: str, name: str, seed: int, arguments: argparse.Namespace, folder: Path
+) -> Recipe:
+    """Write the training text; return the recipe of ``headwise run`` for it."""
+    sources, targets = pairs(arguments.corpora / "multi30k", "train")
+    rows = [*zip(sources, targets, strict=True)][: DATA[data]]
+    path: Path = arguments.work / f"{data}.tsv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, "".join(f"{source}\t{target}\n" for source, target in rows))
+    preset = preset_for(len(rows))
+    table: Table = {
+        **TRIALS[name],
+        "seed": seed,
+        "languages": ["en", "fr"],
+        "data": {"corpora": [{"source": str(path)}]},
+    }
+    if name == "whole-rate":
+        rate = preset_table(preset)["training"]["learning_rate"]
+        table["training"] = {"learning_rate": rate}
+    if arguments.rehearse:
+        table = merged(table, {"training": REHEARSAL})
+    return resolve_checked(
+        preset=preset, extra=table, out=folder, assignments=arguments.set
+    )
+
+
+def pairs(folder: Path, part: str) -> tuple[list[str], list[str]]:
+    """Return the English and the French lines of a part of Multi30k."""
+    return read_lines(folder / f"{part}.en"), read_lines(folder / f"{part}.fr")
+
+
+def score(translator: Translator, columns: tuple[list[str], list[str]]) -> Table:
+    sources, references = columns
+    return {"BLEU": bleu(translator.translate(sources), references).value}
+
+
+def means(runs: list[Table]) -> Table:
+    return {
+        f"{kind}, bleu": mean_and_deviation([run["bleu"][kind] for run in runs])
+        for kind in runs[0]["bleu"]
+    }
+
+
+if __name__ == "__main__":
+    run_data_trials(
+        __doc__,
+        RESULTS,
+        [*TRAINING, *TRANSLATION],
+        data=DATA,
+        trials=TRIALS,
+        trial=trial,
+        means=means,
+    )
