@@ -48,8 +48,8 @@ ARCHITECTURE = (
 TEXT = ("symbols", "byte_fallback", "normalization", "character_coverage")
 """Settings of tokenizers that both sides of a pair share."""
 
-FINE_TUNING = 0.1
-"""What the learning rate is multiplied by where the training of a model goes on."""
+FINE_TUNING = 10
+"""What the learning rate is divided by where the training of a model goes on."""
 
 EMBEDDINGS: Mapping[Stack, tuple[str, ...]] = {
     "encoder": (
@@ -170,7 +170,7 @@ class Pretrained:
         table: Table = {"decoding": decoding}
         table["text"] = {"placeholders": opened.tokenizers.settings.placeholders}
         if rate is not None:
-            table["training"] = {"learning_rate": rate * FINE_TUNING}
+            table["training"] = {"learning_rate": rate / FINE_TUNING}
         return table
 
     def tokenizers(self) -> GivenTokenizers:
