@@ -1,15 +1,17 @@
 """Training that goes on with a model of the same task: what it takes over."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 from tests.tiny import SETTINGS, WORDS, write_text
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.data.prepared import PreparedCorpus
 from headwise.recipe import preset_table
 from headwise.run_folder.model_folder import open_model_folder
-from headwise.run_folder.pretrained import Pretrained
+from headwise.run_folder.pretrained import Pretrained, longest_texts
 from headwise.run_folder.run import train_run
 from headwise.settings import merged
 from headwise.tasks import TASKS
@@ -123,3 +125,18 @@ def test_a_run_resumes_by_the_same_settings_without_the_first_model(begun, tmp_p
     assert again.training.learning_rate == recipe.training.learning_rate
     train(out, again)
     assert open_model_folder(out / "best").facts.longest_source == longest
+
+
+def test_a_run_without_a_best_model_resumes_although_its_start_was_replaced(
+    begun, tmp_path
+):
+    """By another kind of model, before the first validation: its own text counts."""
+    train_text = PreparedCorpus.open(begun / "prepared").facts.train
+    other = replace(train_text, longest_source=70, longest_target=80)
+    recipe = recipe_from(begun, tmp_path)
+    gone = replace(recipe, initialize_from=(str(tmp_path),))
+
+    assert longest_texts(tmp_path, gone, other) == (70, 80)
+    assert longest_texts(tmp_path, recipe, other) == (70, 80)
+    shorter = replace(train_text, longest_source=1, longest_target=1)
+    assert longest_texts(tmp_path, recipe, shorter) == train_text.longest

@@ -51,7 +51,8 @@ class Recipe:
 
     initialize_from: tuple[str, ...] = ()
     """Model folders whose encoder, decoder or both training starts from, with their
-    tokenizers and architecture; weights that they do not give are drawn."""
+    tokenizers and architecture; weights that they do not give are drawn. A model of the
+    same task gives its search too, and divides the preset's learning rate by ten."""
 
     seed: int = 1
     """Random seed: 0 or more, below 2 to the power of 63."""

@@ -316,7 +316,7 @@ def longest_texts(folder: Path, recipe: Recipe, train: SplitFacts) -> tuple[int,
     except ModelError:
         try:
             continued = Pretrained.open(recipe.initialize_from, recipe.task).continued
-        except ModelError:  # the folder is gone, before the first validation
+        except (ModelError, SettingsError):  # gone or replaced since training began
             continued = None
         if continued is None:
             return train.longest
