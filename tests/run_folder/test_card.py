@@ -136,6 +136,7 @@ def test_the_data_and_the_limits_are_said_without_folders(card, tiny_run):
     [
         (["en-fr"], "\n\nTraining started from the weights of `en-fr`.\n"),
         (["/home/me/bert/best", "runs/gpt"], "the weights of `bert` and `gpt`.\n"),
+        (["odd\nname\udcff"], "the weights of `odd name?`.\n"),
     ],
 )
 def test_a_card_names_the_models_that_training_started_from(card, folders, said):

@@ -127,10 +127,8 @@ def test_a_run_resumes_by_the_same_settings_without_the_first_model(begun, tmp_p
     assert open_model_folder(out / "best").facts.longest_source == longest
 
 
-def test_a_run_without_a_best_model_resumes_although_its_start_was_replaced(
-    begun, tmp_path
-):
-    """By another kind of model, before the first validation: its own text counts."""
+def test_a_run_without_a_best_model_resumes_without_the_first_one(begun, tmp_path):
+    """Its own text counts then."""
     train_text = PreparedCorpus.open(begun / "prepared").facts.train
     other = replace(train_text, longest_source=70, longest_target=80)
     recipe = recipe_from(begun, tmp_path)

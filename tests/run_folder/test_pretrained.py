@@ -1,5 +1,7 @@
 """Training that starts from other models: their weights, tokenizers, architecture."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.tasks.examples import EXAMPLES, settings_of, train_example
@@ -7,10 +9,11 @@ from tests.tiny import SETTINGS, write_text
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
+from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.inference.load import load_predictor
 from headwise.model.transformer import Transformer
-from headwise.run_folder.pretrained import Pretrained
+from headwise.run_folder.pretrained import Pretrained, longest_texts
 from headwise.run_folder.run import train_run
 from headwise.settings import merged
 
@@ -181,6 +184,16 @@ def test_a_model_that_is_not_there_is_named(tmp_path):
 def test_a_decoder_alone_gives_nothing_to_a_classifier(decoder, tmp_path):
     with pytest.raises(SettingsError, match=r"has the decoder; .* needs the encoder"):
         recipe_from("classification", tmp_path, tmp_path, decoder)
+
+
+def test_a_first_model_that_was_replaced_by_another_kind_says_no_length(
+    encoder, decoder, tmp_path
+):
+    recipe = recipe_from("classification", tmp_path, tmp_path, encoder)
+    other = replace(recipe, initialize_from=(str(decoder),))
+    train = PreparedCorpus.open(encoder / "prepared").facts.train
+
+    assert longest_texts(tmp_path, other, train) == train.longest
 
 
 @pytest.mark.parametrize(

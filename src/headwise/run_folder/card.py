@@ -139,8 +139,7 @@ def model_card(
 
     ``initialize_from`` are the folders of models whose weights training started from.
     """
-    # The name of a folder may contain a line break, or bytes that are not UTF-8.
-    name = without_surrogates(" ".join(name.split()))
+    name = _one_line(name)
     config, texts = model.config, CARD_TEXTS.get(task, OTHERS)
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [_row(score) for score in validation.scores.values()]
@@ -196,13 +195,18 @@ def model_card(
     )
 
 
+def _one_line(name: str) -> str:
+    """Return the name of a folder, which may have line breaks or be no UTF-8."""
+    return without_surrogates(" ".join(name.split()))
+
+
 def _start(folders: Sequence[str]) -> str:
     """Return which models training started from, without the places of folders."""
     paths = map(PurePath, folders)
     names = [(each.parent if each.name == BEST else each).name for each in paths]
     if not names:
         return ""
-    listed = " and ".join(f"`{name}`" for name in map(without_surrogates, names))
+    listed = " and ".join(f"`{_one_line(name)}`" for name in names)
     return f"\n\nTraining started from the weights of {listed}."
 
 

@@ -320,7 +320,9 @@ class RunCheckpointWriter:
                 task=task.name,
                 languages=self.recipe.languages,
                 license=self.recipe.license,
-                initialize_from=self.recipe.initialize_from,
+                initialize_from=[
+                    str(Path(each).resolve()) for each in self.recipe.initialize_from
+                ],
             ),
             golden_sources=sources[:GOLDEN_PAIRS],
         )
