@@ -1,12 +1,13 @@
-"""Fine-tune a model that ships on a little text of another kind, and compare.
+"""Fine-tune models that ship on a little text of another kind, and compare.
 
 python benchmarks/fine_tuning.py --corpora FOLDER --work FOLDER --seeds 1
 
-Captions (Multi30k, English to French) are unlike the everyday sentences of Tatoeba that
-``en-fr`` was trained on. Of the first so many training pairs learn: a model whose
-weights are drawn, ``en-fr`` by the defaults of ``--from``, and ``en-fr`` by the whole
-learning rate of the preset. BLEU of the validation captions, and of Tatoeba's
-validation sentences: what was learned, and what is forgotten. ``none`` trains nothing.
+Captions (Multi30k, from English) are unlike the everyday sentences of Tatoeba that
+``en-fr`` and ``en-de`` were trained on. Of the first so many training pairs learn: a
+model whose weights are drawn, the one that ships by the defaults of ``--from``, and the
+same by the whole learning rate of the preset. BLEU of the validation captions, and of
+Tatoeba's validation sentences: what was learned, and what is forgotten. ``none`` trains
+nothing.
 Figures of trials and seeds that ran before stay in the result file.
 """
 
@@ -28,8 +29,14 @@ from headwise.settings import merged
 from headwise.storage import write_text
 
 RESULTS = Path(__file__).parent / "results" / "fine_tuning.json"
-MODEL = "en-fr"
-DATA = {"captions-300": 300, "captions-2000": 2000}
+DATA = {
+    "captions-300": ("fr", 300),
+    "captions-2000": ("fr", 2000),
+    "german-captions-300": ("de", 300),
+    "german-captions-2000": ("de", 2000),
+}
+"""Name -> language of the targets, and the number of pairs."""
+
 PRESET = "micro"
 """What ``headwise run`` chooses for so few pairs."""
 
@@ -40,9 +47,8 @@ Table = dict[str, Any]
 TRIALS: dict[str, Table] = {
     "none": {},
     "scratch": {},
-    "fine-tuned": {"initialize_from": [MODEL]},
+    "fine-tuned": {},
     "whole-rate": {
-        "initialize_from": [MODEL],
         "training": {
             "learning_rate": preset_table(PRESET)["training"]["learning_rate"]
         },
@@ -50,21 +56,25 @@ TRIALS: dict[str, Table] = {
 }
 """Name of a trial -> what it changes in what ``headwise run`` does with the text."""
 
+WITHOUT_MODEL = ("scratch",)
+"""Trials that do not start from the model that ships."""
+
 
 def trial(data: str, name: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train with one seed; return its figures, by the model's own search."""
     work: Path = arguments.work
     folder = work / f"{data}-{name}-{seed}"
-    captions = pairs(arguments.corpora / "multi30k", "val")
+    language, _ = DATA[data]
+    captions = pairs(arguments, language, "val")
     recipe = recipe_of(data, name, seed, arguments, folder)
     if name == "none":
         run = {"seed": seed, "updates": 0, **origin(recipe)}
-        translator = load(MODEL)
+        translator = load(f"en-{language}")
     else:
         run = run_trial(folder, recipe, captions, ["bleu"])
         del run["test"], run["test_examples"]  # of the validation captions, below
         translator = load(folder)
-    rows = read_lines(arguments.corpora / "tatoeba-en-fr" / "dev.tsv")
+    rows = read_lines(arguments.corpora / f"tatoeba-en-{language}" / "dev.tsv")
     everyday = [row.split("\t") for row in rows]
     columns = [row[0] for row in everyday], [row[1] for row in everyday]
     run["bleu"] = {
@@ -78,8 +88,9 @@ def recipe_of(
     data: str, name: str, seed: int, arguments: argparse.Namespace, folder: Path
 ) -> Recipe:
     """Write the training text; return the recipe of ``headwise run`` for it."""
-    sources, targets = pairs(arguments.corpora / "multi30k", "train")
-    rows = [*zip(sources, targets, strict=True)][: DATA[data]]
+    language, count = DATA[data]
+    sources, targets = pairs(arguments, language, "train")
+    rows = [*zip(sources, targets, strict=True)][:count]
     path: Path = arguments.work / f"{data}.tsv"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "".join(f"{source}\t{target}\n" for source, target in rows))
@@ -87,9 +98,11 @@ def recipe_of(
     table: Table = {
         **TRIALS[name],
         "seed": seed,
-        "languages": ["en", "fr"],
+        "languages": ["en", language],
         "data": {"corpora": [{"source": str(path)}]},
     }
+    if name not in WITHOUT_MODEL:
+        table["initialize_from"] = [f"en-{language}"]
     if arguments.rehearse:
         table = merged(table, {"training": REHEARSAL})
     return resolve_checked(
@@ -97,9 +110,12 @@ def recipe_of(
     )
 
 
-def pairs(folder: Path, part: str) -> tuple[list[str], list[str]]:
-    """Return the English and the French lines of a part of Multi30k."""
-    return read_lines(folder / f"{part}.en"), read_lines(folder / f"{part}.fr")
+def pairs(
+    arguments: argparse.Namespace, language: str, part: str
+) -> tuple[list[str], list[str]]:
+    """Return the English lines of a part of Multi30k, and those of ``language``."""
+    folder: Path = arguments.corpora / "multi30k"
+    return read_lines(folder / f"{part}.en"), read_lines(folder / f"{part}.{language}")
 
 
 def score(translator: Translator, columns: tuple[list[str], list[str]]) -> float:
