@@ -7,13 +7,16 @@ Captions (Multi30k, from English) are unlike the everyday sentences of Tatoeba t
 model whose weights are drawn, the one that ships by the defaults of ``--from``, and the
 same by the whole learning rate of the preset. BLEU of the validation captions, and of
 Tatoeba's validation sentences: what was learned, and what is forgotten. ``none`` trains
-nothing.
+nothing, and ``averaged-SHARE`` is the mean of the weights of ``fine-tuned``, of which
+it has that share, and of the model that ships.
 Figures of trials and seeds that ran before stay in the result file.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.translator import Translator, load
 from headwise.metrics.bleu_chrf_ter import bleu
 from headwise.recipe import Recipe, preset_for, preset_table
+from headwise.run_folder.model_average import average_models
 from headwise.settings import merged
 from headwise.storage import write_text
 
@@ -53,6 +57,9 @@ TRIALS: dict[str, Table] = {
             "learning_rate": preset_table(PRESET)["training"]["learning_rate"]
         },
     },
+    "averaged-0.25": {},
+    "averaged-0.5": {},
+    "averaged-0.75": {},
 }
 """Name of a trial -> what it changes in what ``headwise run`` does with the text."""
 
@@ -67,9 +74,9 @@ def trial(data: str, name: str, seed: int, arguments: argparse.Namespace) -> Tab
     language, _ = DATA[data]
     captions = pairs(arguments, language, "val")
     recipe = recipe_of(data, name, seed, arguments, folder)
-    if name == "none":
+    if name in UNTRAINED:
         run = {"seed": seed, "updates": 0, **origin(recipe)}
-        translator = load(f"en-{language}")
+        translator = load(UNTRAINED[name](data, seed, arguments))
     else:
         run = run_trial(folder, recipe, captions, ["bleu"])
         del run["test"], run["test_examples"]  # of the validation captions, below
@@ -82,6 +89,26 @@ def trial(data: str, name: str, seed: int, arguments: argparse.Namespace) -> Tab
         "everyday sentences": score(translator, columns),
     }
     return run
+
+
+def averaged(share: float, data: str, seed: int, arguments: argparse.Namespace) -> Path:
+    """Average what fine-tuning gave with the model it started from; return the model.
+
+    The first has ``share`` in the mean.
+    """
+    tuned = arguments.work / f"{data}-fine-tuned-{seed}"
+    out: Path = arguments.work / f"{data}-averaged-{share}-{seed}"
+    if not out.is_dir():
+        shipped = Path(f"en-{DATA[data][0]}")
+        average_models([tuned, shipped], out, shares=[share, 1 - share])
+    return out
+
+
+UNTRAINED: dict[str, Callable[[str, int, argparse.Namespace], Path]] = {
+    "none": lambda data, *_: Path(f"en-{DATA[data][0]}"),
+    **{f"averaged-{share}": partial(averaged, share) for share in (0.25, 0.5, 0.75)},
+}
+"""Name of a trial that trains nothing -> what makes its model, or finds it."""
 
 
 def recipe_of(

@@ -43,7 +43,8 @@ def test_all_commands_are_there():
         *("run", "prepare", "train", "sweep", "back-translate"),
         *("forward-translate", "translate", "predict"),
         *("generate", "chat", "embed", "models", "evaluate", "score", "inspect"),
-        *("export", "edit", "recipe", "doctor", "complexity", "demo", "runs", "data"),
+        *("export", "edit", "average", "recipe", "doctor", "complexity", "demo"),
+        *("runs", "data"),
     ] == COMMANDS
 
 

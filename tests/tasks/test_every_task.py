@@ -19,6 +19,7 @@ from headwise.doctor.folder_checks import check_folder
 from headwise.errors import DataError, SettingsError
 from headwise.inference.load import load, load_predictor
 from headwise.recipe import resolve
+from headwise.run_folder.model_average import average_models
 from headwise.run_folder.paths import task_of_folder
 from headwise.run_folder.run import open_task, train_run
 from headwise.settings import as_table, as_toml, read_toml
@@ -123,6 +124,15 @@ def test_a_batch_does_not_change_an_output(name, trained):
         if expected is not None:
             expected = pytest.approx(expected, abs=1e-4)
         assert one.log_probability == expected
+
+
+def test_averaged_with_itself_it_gives_the_same_outputs(name, trained, tmp_path):
+    run, _, _ = trained
+    average_models([run, run], tmp_path / "mean")
+    averaged, model = load_predictor(tmp_path / "mean"), load_predictor(run)
+
+    assert averaged.predictions(INPUTS[name]) == model.predictions(INPUTS[name])
+    assert averaged.opened.golden == model.opened.golden
 
 
 def test_deterministic_predictions_are_the_same_bits(name, trained):

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from headwise import __version__
+from headwise.cli.average import average
 from headwise.cli.back_translate import back_translate
 from headwise.cli.chat import chat
 from headwise.cli.command_classes import Command, CommandGroup
@@ -52,7 +53,7 @@ class MainGroup(CommandGroup):
         "Data": ("data", "back-translate", "forward-translate"),
         "Use": ("translate", "predict", "generate", "chat", "embed", "models"),
         "Measure": ("evaluate", "score", "inspect", "doctor", "runs", "complexity"),
-        "Change": ("export", "edit", "recipe"),
+        "Change": ("export", "edit", "average", "recipe"),
     }
 
 
@@ -87,6 +88,7 @@ COMMANDS = (
     inspect,
     export,
     edit,
+    average,
     recipe,
     doctor,
     complexity,

@@ -195,6 +195,11 @@ def model_card(
     )
 
 
+def model_name(folder: PurePath) -> str:
+    """Return the name of a run or model folder, on one line, without its place."""
+    return _one_line((folder.parent if folder.name == BEST else folder).name)
+
+
 def _one_line(name: str) -> str:
     """Return the name of a folder, which may have line breaks or be no UTF-8."""
     return without_surrogates(" ".join(name.split()))
@@ -202,11 +207,9 @@ def _one_line(name: str) -> str:
 
 def _start(folders: Sequence[str]) -> str:
     """Return which models training started from, without the places of folders."""
-    paths = map(PurePath, folders)
-    names = [(each.parent if each.name == BEST else each).name for each in paths]
-    if not names:
+    if not folders:
         return ""
-    listed = " and ".join(f"`{_one_line(name)}`" for name in names)
+    listed = " and ".join(f"`{model_name(PurePath(each))}`" for each in folders)
     return f"\n\nTraining started from the weights of {listed}."
 
 

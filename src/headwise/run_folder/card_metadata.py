@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from headwise.data.prepared import CorpusFacts
-from headwise.run_folder.card_fields import UNKNOWN_LICENSE
+from headwise.run_folder.card_fields import DASHES, UNKNOWN_LICENSE
 from headwise.training.validation import Validation
 
 HUB_METRICS = {
@@ -60,10 +60,7 @@ def card_metadata(
     codes = list(languages) or languages_of(corpora)
     metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
     lines = [
-        *(["language:", *_items(codes)] if codes else []),
-        f"license: {quoted((license or UNKNOWN_LICENSE).lower())}",
-        "library_name: headwise",
-        f"pipeline_tag: {task}",
+        *_entries(task, codes, license),
         *(["metrics:", *_items(metrics)] if metrics else []),
         *("model-index:", f"- name: {quoted(name)}", "  results:"),
         *("  - task:", f"      type: {task}", "    dataset:"),
@@ -71,7 +68,24 @@ def card_metadata(
         f"      name: {quoted('held-out pairs of ' + _names(corpora))}",
         *("    metrics:", *_metrics(validation)),
     ]
-    return "\n".join(["---", *lines, "---\n"])
+    return "\n".join([DASHES, *lines, f"{DASHES}\n"])
+
+
+def metadata_without_scores(
+    task: str, languages: Sequence[str], license: str | None
+) -> str:
+    """Return the metadata of a model that nothing has scored; see card_metadata."""
+    entries = _entries(task, languages, license)
+    return "\n".join([DASHES, *entries, f"{DASHES}\n"])
+
+
+def _entries(task: str, languages: Sequence[str], license: str | None) -> list[str]:
+    return [
+        *(["language:", *_items(languages)] if languages else []),
+        f"license: {quoted((license or UNKNOWN_LICENSE).lower())}",
+        "library_name: headwise",
+        f"pipeline_tag: {task}",
+    ]
 
 
 def languages_of(corpora: Iterable[CorpusFacts]) -> list[str]:

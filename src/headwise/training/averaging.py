@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 
 import torch
 from torch import Tensor, nn
@@ -47,25 +48,27 @@ class EMA:
 
 
 def average_checkpoints(
-    checkpoints: Iterable[Mapping[str, Tensor]],
+    checkpoints: Iterable[Mapping[str, Tensor]], shares: Iterable[float] = repeat(1.0)
 ) -> tuple[dict[str, Tensor], int]:
     """Return the mean of each weight, in its own dtype, and how many checkpoints.
 
-    Sums are in float64; one checkpoint at a time is in memory.
+    ``shares`` are those of the checkpoints in the mean, of any sum. Sums are in
+    float64; one checkpoint at a time is in memory.
     """
     sums: dict[str, Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
-    count = 0
-    for weights in checkpoints:
+    count, whole = 0, 0.0
+    for weights, share in zip(checkpoints, shares, strict=False):
         count += 1
+        whole += share
         for name, weight in weights.items():
             dtypes[name] = weight.dtype
             total = sums.get(name)
             if total is None:
-                sums[name] = weight.to(torch.float64, copy=True)
+                sums[name] = weight.to(torch.float64, copy=True).mul_(share)
             else:
-                total.add_(weight)
-    means = {name: (total / count).to(dtypes[name]) for name, total in sums.items()}
+                total.add_(weight, alpha=share)
+    means = {name: (total / whole).to(dtypes[name]) for name, total in sums.items()}
     return means, count
 
 
