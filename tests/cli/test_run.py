@@ -55,6 +55,33 @@ def test_the_languages_of_a_corpus_are_those_of_the_model(headwise, text, tmp_pa
     assert read_toml(other / "recipe.toml")["languages"] == ["en", "de"]
 
 
+def test_a_dry_run_prepares_and_estimates_and_the_same_command_trains(
+    headwise, text, tmp_path
+):
+    run = tmp_path / "run"
+    command = ("run", *text, "--out", run, *options())
+    dry = headwise(*command, "--dry-run")
+
+    assert dry.code == 0, dry.error
+    assert "4 updates, 0." in dry.out
+    assert "nothing was trained; the same command without --dry-run" in dry.error
+    assert not (run / "best").exists()
+    assert (run / "prepared").is_dir()
+    found = headwise(*command)
+    assert found.code == 0, found.error
+    assert "prepared is up to date" in found.error
+    assert (run / "best").is_dir()
+
+
+def test_a_dry_run_of_run_as_json_and_json_of_nothing_else(headwise, text, tmp_path):
+    command = ("run", *text, "--out", tmp_path / "run", "--json", *options())
+    refused = headwise(*command)
+
+    assert (refused.code, (tmp_path / "run").exists()) == (2, False)
+    assert "--json works only with --dry-run" in refused.error
+    assert json.loads(headwise(*command, "--dry-run").out)["updates"] == 4
+
+
 def test_other_languages_are_prepared_anew(headwise, text, tmp_path):
     prepared = ("prepare", *text, "--out", tmp_path / "corpus", "--languages")
     headwise(*prepared, "en", "fr", *options())

@@ -195,6 +195,12 @@ def check_out_file(
     storage.check_writable(path)
 
 
+def check_dry_run_json(as_json: bool, dry_run: bool) -> None:
+    """Raise ``UsageError`` for JSON of what is not a dry run."""
+    if as_json and not dry_run:
+        raise UsageError("--json works only with --dry-run; add that")
+
+
 def check_models(*folders: Path) -> None:
     """Raise for folders that do not exist, or hold no model.
 

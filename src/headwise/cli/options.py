@@ -104,6 +104,7 @@ MaxTime = Annotated[
         show_default=False,
     ),
 ]
+DryRunJson = Annotated[bool, typer.Option("--json", help="Print the dry run as JSON.")]
 Dev = Annotated[
     tuple[Path, Path] | None,
     typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from headwise.cli.argument_checks import (
     check_device,
+    check_dry_run_json,
     check_environment,
     check_files,
     use_command,
@@ -26,6 +27,7 @@ from headwise.cli.options import (
     Dev,
     DevFile,
     Device,
+    DryRunJson,
     InitializeFrom,
     Languages,
     MaxTime,
@@ -45,6 +47,7 @@ from headwise.cli.prepare_and_train import (
     say_missing_card_fields,
     train_model,
 )
+from headwise.cli.print_dry_run import print_dry_run
 from headwise.cli.standard_streams import output
 from headwise.cli.translate_and_score import (
     check_references,
@@ -101,6 +104,15 @@ def run(
     max_time: MaxTime = None,
     threads: Threads = None,
     device: Device = "auto",
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Prepare the text, but do not train: print model size, memory and "
+            "time.",
+        ),
+    ] = False,
+    as_json: DryRunJson = False,
 ) -> None:
     """Prepare the text, train a model, and evaluate it.
 
@@ -118,8 +130,10 @@ def run(
     headwise run digits.npz --task picture_classification --out digits
     headwise run pairs.tsv --out en-fr --dev dev.en dev.fr --test test.en test.fr
     headwise run --recipe my.toml --out en-cs --set training.steps=60
+    headwise run train.en train.de --out en-de --dry-run
     """
     require_single_process("run")
+    check_dry_run_json(as_json, dry_run)
     check_files(*(test or ()))
     if test is not None and test_file is not None:
         raise UsageError("--test and --test-file both name the test set; give one")
@@ -156,6 +170,10 @@ def run(
     device = resolve_device(device)
     if must_fit_batch_size(batch_tokens, out):
         recipe = fit_batch_size(recipe, corpus, device)
+    if dry_run:
+        print_dry_run(out, recipe, corpus, device, as_json=as_json)
+        say("nothing was trained; the same command without --dry-run does it")
+        return
     train_model(out, recipe, corpus, device)
 
     if TASKS[recipe.task].pair_format is DOCUMENTS:

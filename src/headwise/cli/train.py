@@ -10,6 +10,7 @@ import typer
 
 from headwise.cli.argument_checks import (
     check_device,
+    check_dry_run_json,
     check_environment,
     check_files,
     check_folders,
@@ -26,6 +27,7 @@ from headwise.cli.options import (
     Assignments,
     BatchTokens,
     Device,
+    DryRunJson,
     InitializeFrom,
     MaxTime,
     Preset,
@@ -86,9 +88,7 @@ def train(
             help="Write nothing: print model size, memory, time and dropped pairs.",
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the dry run as JSON.")
-    ] = False,
+    as_json: DryRunJson = False,
 ) -> None:
     """Train a model on a prepared corpus.
 
@@ -116,8 +116,7 @@ def train(
     check_device(device)
     check_environment()
     check_no_foreign_files(out)
-    if as_json and not dry_run:
-        raise UsageError("--json works only with --dry-run; add that")
+    check_dry_run_json(as_json, dry_run)
     if dry_run:
         require_single_process("train --dry-run")
     prepared = PreparedCorpus.open(corpus)
