@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import sys
@@ -80,6 +81,19 @@ def test_a_dry_run_of_run_as_json_and_json_of_nothing_else(headwise, text, tmp_p
     assert (refused.code, (tmp_path / "run").exists()) == (2, False)
     assert "--json works only with --dry-run" in refused.error
     assert json.loads(headwise(*command, "--dry-run").out)["updates"] == 4
+
+
+def test_a_fine_tuned_model_can_be_averaged_as_the_run_says(headwise, text, tmp_path):
+    first, tuned = tmp_path / "first", tmp_path / "my model"
+    alone = headwise("run", *text, "--out", first, *options())
+    found = headwise("run", *text, "--from", first, "--out", tuned, *options())
+
+    assert "headwise average" not in alone.error
+    said = re.search(r"forgets less: headwise (average .*)", found.error)
+    assert said, found.error
+    averaged = headwise(*shlex.split(said[1]))
+    assert averaged.code == 0, averaged.error
+    assert headwise("doctor", f"{tuned}-average").code == 0
 
 
 def test_other_languages_are_prepared_anew(headwise, text, tmp_path):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwise.cli.options import say
 from headwise.cli.standard_streams import message_stream
-from headwise.errors import Stopped
+from headwise.errors import ModelError, SettingsError, Stopped
 from headwise.recipe import Recipe
 from headwise.tasks import TASKS
 
@@ -126,3 +127,23 @@ def say_missing_card_fields(folder: Path) -> None:
             f"the model card names no {' and no '.join(unknown)}; to add: "
             f"{edit_command(folder, unknown, task)}"
         )
+
+
+def say_how_to_forget_less(folder: Path, recipe: Recipe) -> None:
+    """Name the command that averages a fine-tuned model with the one before it."""
+    from headwise.run_folder.pretrained import Pretrained
+
+    if len(recipe.initialize_from) != 1:
+        return
+    [start] = recipe.initialize_from
+    try:
+        if Pretrained.open([start], recipe.task).continued is None:
+            return
+    except (ModelError, SettingsError):  # gone or replaced since training began
+        return
+    names = " ".join(shlex.quote(str(each)) for each in (folder, start))
+    say(
+        "fine-tuning forgets some of what the first model knew; an average of both "
+        f"forgets less: headwise average {names} --shares 3,1 --out "
+        f"{shlex.quote(f'{folder}-average')}"
+    )

@@ -44,6 +44,7 @@ from headwise.cli.options import (
 )
 from headwise.cli.prepare_and_train import (
     prepare_corpus,
+    say_how_to_forget_less,
     say_missing_card_fields,
     train_model,
 )
@@ -202,6 +203,7 @@ def run(
     for score in scores:
         output(f"{score}  {score.signature}")
     say_missing_card_fields(out)
+    say_how_to_forget_less(out, recipe)
     reads_pictures = TASKS[recipe.task].pair_format.reads_pictures
     given = "PATHS" if reads_pictures else "TEXT"
     say(f"the best model is {out / 'best'}; next: headwise {command} {out} < {given}")
