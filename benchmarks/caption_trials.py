@@ -9,8 +9,9 @@ go through the model; one seed and the validation set tell which are worth more.
 ``--test`` reads the test sets, once a trial. Some trials are ensembles of the models of
 other trials, others learn from the translations of such an ensemble too (sequence-level
 knowledge distillation, Kim and Rush 2016). ``256-many`` learns to translate between
-the four languages of the captions, in twelve directions. The figures of trials and
-seeds that ran before stay in the result file: it is the ledger.
+the four languages of the captions, in twelve directions, and ``from-tatoeba`` starts
+from a model that ships. The figures of trials and seeds that ran before stay in the
+result file: it is the ledger.
 """
 
 from __future__ import annotations
@@ -160,6 +161,23 @@ COOLDOWN: Table = {
 """Settings of ten epochs more from the mean of the checkpoints of the published recipe,
 by a straight line to 0."""
 
+FROM_TATOEBA: Table = {
+    "text": {"vocab_size": 8000, "placeholders": 0.0},
+    "model": {"d_model": 192, "d_ff": 512, "dropout": 0.3},
+    "training": {
+        "steps": 1250,
+        "learning_rate": 0.002,
+        "warmup_steps": 50,
+        "validate_every": 250,
+    },
+    "decoding": {"recase": False, "copy_numbers": False},
+}
+"""Changes of a trial that goes on from a model that ships for 12 epochs."""
+
+FROM_SHIPPED = ("from-tatoeba",)
+"""Trials that start from ``en-LANGUAGE``, which has learned the sentences of Tatoeba:
+other text than that of the comparisons with papers."""
+
 BEGINS_WITH = {
     "published-then-cooldown": "published",
     "long-adam-then-r-drop": "long-adam",
@@ -198,6 +216,7 @@ TRIALS: dict[str, Table] = {
     "256-distilled": wide(0.4),
     "256-many": MANY,
     "256-many-then-one": MANY_THEN_ONE,
+    "from-tatoeba": FROM_TATOEBA,
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-muon.toml``."""
 
@@ -274,13 +293,17 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
         own["data"]["corpora"] = all_directions(arguments)
     if name in BEGINS_WITH:
         own["initialize_from"] = [str(folder_of(BEGINS_WITH[name], seed, arguments))]
+    if name in FROM_SHIPPED:
+        own["initialize_from"] = [f"en-{arguments.language}"]
     if name in LEARNS_FROM:
         own["data"]["corpora"].append({"source": distilled(name, arguments)})
     published = name in BY_PUBLISHED_RECIPE
     file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
     table = own if published else merged(TRIALS[name], own)
     if arguments.rehearse:
-        table = merged(table, {"text": {"vocab_size": 300}, "training": REHEARSAL})
+        table = merged(table, {"training": REHEARSAL})
+        if name not in FROM_SHIPPED:  # whose tokenizers are given
+            table = merged(table, {"text": {"vocab_size": 300}})
     recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder, arguments.set)
     sources, references = read(arguments, "val")
     val = [tag + source for source in sources], references

@@ -57,6 +57,7 @@ TRIALS: dict[str, Table] = {
             "learning_rate": preset_table(PRESET)["training"]["learning_rate"]
         },
     },
+    "by-loss": {"training": {"measure": "loss", "patience": 5}},
     "averaged-0.25": {},
     "averaged-0.5": {},
     "averaged-0.75": {},
