@@ -57,7 +57,12 @@ TRIALS: dict[str, Table] = {
             "learning_rate": preset_table(PRESET)["training"]["learning_rate"]
         },
     },
-    "by-loss": {"training": {"measure": "loss", "patience": 5}},
+    "by-bleu": {
+        "training": {
+            "measure": "bleu",
+            "patience": preset_table(PRESET)["training"]["patience"],
+        },
+    },
     "averaged-0.25": {},
     "averaged-0.5": {},
     "averaged-0.75": {},

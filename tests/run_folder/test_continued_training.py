@@ -83,6 +83,21 @@ def test_the_learning_rate_is_a_tenth_of_that_of_the_preset(begun, tmp_path):
     assert notes[-1] == "fine-tuning: a learning rate of 0.0003 at its peak"
 
 
+def test_few_pairs_are_validated_by_loss_and_others_as_their_preset_says(
+    begun, tmp_path
+):
+    def validation(preset, **training):
+        own = {"initialize_from": [str(begun)], "training": training}
+        own["data"] = {"corpora": [{"source": "a", "target": "b"}]}
+        settings = resolve_checked(preset=preset, extra=own).training
+        return settings.measure, settings.patience
+
+    tiny = preset_table("tiny")["training"]
+    assert validation("micro") == ("loss", 5)
+    assert validation("micro", measure="chrf") == ("chrf", 5)
+    assert validation("tiny") == ("bleu", tiny["patience"])
+
+
 def test_another_task_takes_the_weights_alone(begun, tmp_path):
     rows = "one two\tfew\n" * 30 + "one two three four\tmany\n" * 30
     (tmp_path / "train.tsv").write_text(rows, encoding="utf-8")
@@ -97,6 +112,7 @@ def test_another_task_takes_the_weights_alone(begun, tmp_path):
     preset = preset_table("micro")["training"]["learning_rate"]
 
     assert recipe.training.learning_rate == preset
+    assert recipe.training.measure == "accuracy"
     assert recipe.text.placeholders == 0.0
 
 
@@ -122,7 +138,8 @@ def test_a_run_resumes_by_the_same_settings_without_the_first_model(begun, tmp_p
     again = recipe_from(first, tmp_path, out=out, training={**SHORT, "steps": 6})
     assert again.decoding == recipe.decoding
     assert again.text == recipe.text
-    assert again.training.learning_rate == recipe.training.learning_rate
+    assert again.training == replace(recipe.training, steps=6)
+    assert again.training.measure == "loss"
     train(out, again)
     assert open_model_folder(out / "best").facts.longest_source == longest
 

@@ -22,7 +22,7 @@ from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings, Layou
 from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
-from headwise.recipe import FEWEST_FOR_SMALL, Recipe, preset_for, preset_table, resolve
+from headwise.recipe import FEWEST_FOR_SMALL, Recipe, preset_for, resolve
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
@@ -317,14 +317,6 @@ def _count(corpus: CorpusSettings) -> int:
     return count_pairs(corpus)
 
 
-def _learning_rate(preset: str | None) -> float | None:
-    """Return the learning rate of a preset, if it has one."""
-    rate: float | None = None
-    if preset is not None:
-        rate = preset_table(preset).get("training", {}).get("learning_rate")
-    return rate
-
-
 def resolve_checked(
     *,
     preset: str | None = None,
@@ -352,8 +344,8 @@ def resolve_checked(
     if folders and isinstance(folders, list):
         from headwise.run_folder.pretrained import pretrained_settings
 
-        rate = _learning_rate(table.get("preset") if preset is None else preset)
-        pretrained = pretrained_settings([*map(str, folders)], task, out, rate)
+        named = table.get("preset") if preset is None else preset
+        pretrained = pretrained_settings([*map(str, folders)], task, out, named)
     elif teachers and isinstance(teachers, list):
         from headwise.run_folder.pretrained import teacher_settings
 

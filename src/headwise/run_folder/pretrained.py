@@ -17,7 +17,7 @@ from headwise.data.prepared import PreparedCorpus, SplitFacts
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.model.config import Stack
-from headwise.recipe import Recipe
+from headwise.recipe import Recipe, preset_table
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import (
     BEST,
@@ -50,6 +50,13 @@ TEXT = ("symbols", "byte_fallback", "normalization", "character_coverage")
 
 FINE_TUNING = 10
 """What the learning rate is divided by where the training of a model goes on."""
+
+FEW_PAIRS = "micro"
+"""The preset of so few pairs that BLEU of those held out, 30 to 50, goes up and down by
+several points from one validation to the next, long after they are translated best."""
+
+BY_LOSS: Table = {"measure": "loss", "patience": 5}
+"""Settings of fine-tuning a translator on few pairs: the loss falls, and then rises."""
 
 EMBEDDINGS: Mapping[Stack, tuple[str, ...]] = {
     "encoder": (
@@ -151,12 +158,12 @@ class Pretrained:
             return None
         return first if all(self.givers.get(each) is first for each in stacks) else None
 
-    def defaults(self, rate: float | None) -> Table:
+    def defaults(self, preset: str | None) -> Table:
         """Return settings that a recipe has if the training of a model goes on.
 
         It may have others. The search is that of the model, but for whether lines are
         split into sentences, which depends on the text; so are the placeholders it was
-        trained with. ``rate`` is the learning rate of a model whose weights are drawn.
+        trained with. ``preset`` names the settings of a model whose weights are drawn.
         """
         opened = self.continued
         if opened is None:
@@ -169,9 +176,13 @@ class Pretrained:
         }
         table: Table = {"decoding": decoding}
         table["text"] = {"placeholders": opened.tokenizers.settings.placeholders}
-        if rate is not None:
-            table["training"] = {"learning_rate": rate / FINE_TUNING}
-        return table
+        training: Table = {}
+        if preset == FEW_PAIRS and self.task == "translation":
+            training |= BY_LOSS
+        drawn = {} if preset is None else preset_table(preset).get("training", {})
+        if (rate := drawn.get("learning_rate")) is not None:
+            training["learning_rate"] = rate / FINE_TUNING
+        return {**table, "training": training}
 
     def tokenizers(self) -> GivenTokenizers:
         """Return the tokenizers of the models, which the text is prepared with."""
@@ -283,23 +294,24 @@ def _stack_weights(
 
 
 def pretrained_settings(
-    folders: Sequence[str], task: str, out: Path | None, rate: float | None
+    folders: Sequence[str], task: str, out: Path | None, preset: str | None
 ) -> Table:
     """Return the settings that ``initialize_from`` implies.
 
     A run in ``out`` that was begun has them in its recipe: the models that it started
-    from may be gone. ``rate`` is the learning rate of the preset.
+    from may be gone. ``preset`` is that of the recipe.
     """
     if out is not None and has_checkpoints(out):
         begun = read_toml(out / RECIPE)
         if begun.get("initialize_from") == [*folders]:
             parts = "model", "text", "decoding"
             table: Table = {name: begun[name] for name in parts if name in begun}
-            if rate := begun.get("training", {}).get("learning_rate"):
-                table["training"] = {"learning_rate": rate}
+            training = begun.get("training", {})
+            names = "learning_rate", *BY_LOSS
+            table["training"] = {x: training[x] for x in names if x in training}
             return table
     pretrained = Pretrained.open(folders, task)
-    return merged(pretrained.settings(), pretrained.defaults(rate))
+    return merged(pretrained.settings(), pretrained.defaults(preset))
 
 
 def longest_texts(folder: Path, recipe: Recipe, train: SplitFacts) -> tuple[int, int]:
