@@ -4,12 +4,13 @@ python benchmarks/fine_tuning.py --corpora FOLDER --work FOLDER --seeds 1
 
 Captions (Multi30k, from English) are unlike the everyday sentences of Tatoeba that
 ``en-fr`` and ``en-de`` were trained on. Of the first so many training pairs learn: a
-model whose weights are drawn, the one that ships by the defaults of ``--from``, and the
-same by the whole learning rate of the preset. BLEU of the validation captions, and of
-Tatoeba's validation sentences: what was learned, and what is forgotten. ``none`` trains
-nothing, and ``averaged-SHARE`` is the mean of the weights of ``fine-tuned``, of which
-it has that share, and of the model that ships.
-Figures of trials and seeds that ran before stay in the result file.
+model whose weights are drawn, the one that ships by the defaults of ``--from``, the
+same if BLEU of the held-out pairs chooses the best checkpoint and tells when to stop,
+as it does where weights are drawn, and this by the whole learning rate too. BLEU of the
+validation captions, and of Tatoeba's validation sentences: what was learned, and what
+is forgotten. ``none`` trains nothing, and ``averaged-SHARE`` is the mean of the weights
+of ``fine-tuned``, of which it has that share, and of the model that ships. Figures of
+trials and seeds that ran before stay in the result file.
 """
 
 from __future__ import annotations
@@ -48,21 +49,17 @@ REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens":
 
 Table = dict[str, Any]
 
+DRAWN = preset_table(PRESET)["training"]
+"""Settings of training where weights are drawn."""
+
+BY_BLEU: Table = {"measure": "bleu", "patience": DRAWN["patience"]}
+
 TRIALS: dict[str, Table] = {
     "none": {},
     "scratch": {},
     "fine-tuned": {},
-    "whole-rate": {
-        "training": {
-            "learning_rate": preset_table(PRESET)["training"]["learning_rate"]
-        },
-    },
-    "by-bleu": {
-        "training": {
-            "measure": "bleu",
-            "patience": preset_table(PRESET)["training"]["patience"],
-        },
-    },
+    "by-bleu": {"training": BY_BLEU},
+    "whole-rate": {"training": {**BY_BLEU, "learning_rate": DRAWN["learning_rate"]}},
     "averaged-0.25": {},
     "averaged-0.5": {},
     "averaged-0.75": {},
