@@ -175,6 +175,14 @@ def test_the_card_has_the_shares_and_the_cards_of_all(model_folder, tmp_path):
     assert edited.count("\n#### Notes\n") == 2
 
 
+def test_names_of_any_kind_stand_in_the_table(model_folder, tmp_path):
+    odd = shutil.copytree(model_folder, tmp_path / "a|b\nc")
+    average_models([odd, model_folder], tmp_path / "mean")
+
+    card = (tmp_path / "mean" / "README.md").read_text()
+    assert "| `a\\|b c` | 0.5 |\n| `model` | 0.5 |\n" in card
+
+
 def test_a_licence_that_only_one_has_is_not_that_of_both(model_folder, tmp_path):
     other = shutil.copytree(model_folder, tmp_path / "other")
     edit_model(other, search={}, card=CardChanges(license="mit"))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwise import __version__
-from headwise.run_folder.card import CARD_TEXTS, OTHERS
+from headwise.run_folder.card import BAR, CARD_TEXTS, OTHERS
 from headwise.run_folder.card_fields import card_fields, card_parts
 from headwise.run_folder.card_metadata import metadata_without_scores
 from headwise.tasks import TASKS
@@ -86,7 +86,7 @@ def averaged_card(name: str, models: Sequence[AveragedModel], *, task: str) -> s
         task=task,
         version=__version__,
         count=count_of(len(models), "model"),
-        shares="\n".join(f"| `{each.name}` | {each.share:.4g} |" for each in models),
+        shares="\n".join(map(_row, models)),
         command=texts.command,
         folder=shlex.quote(name),
         variable=texts.variable,
@@ -94,6 +94,10 @@ def averaged_card(name: str, models: Sequence[AveragedModel], *, task: str) -> s
         limits=texts.limits,
         cards="\n\n".join(cards),
     )
+
+
+def _row(model: AveragedModel) -> str:
+    return f"| `{model.name.replace('|', BAR)}` | {model.share:.4g} |"
 
 
 def _below(text: str, levels: int) -> str:
