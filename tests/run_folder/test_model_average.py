@@ -2,6 +2,7 @@
 
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -181,6 +182,16 @@ def test_names_of_any_kind_stand_in_the_table(model_folder, tmp_path):
 
     card = (tmp_path / "mean" / "README.md").read_text()
     assert "| `a\\|b c` | 0.5 |\n| `model` | 0.5 |\n" in card
+
+
+def test_a_folder_that_is_called_a_dot_has_its_name(
+    model_folder, tmp_path, monkeypatch
+):
+    (tmp_path / "mean").mkdir()
+    monkeypatch.chdir(tmp_path / "mean")
+    average_models([model_folder, model_folder], Path())
+
+    assert "\n# mean\n" in (tmp_path / "mean" / "README.md").read_text()
 
 
 def test_a_licence_that_only_one_has_is_not_that_of_both(model_folder, tmp_path):

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwise import __version__
-from headwise.run_folder.card import BAR, CARD_TEXTS, OTHERS
+from headwise.run_folder.card import BAR, CARD_TEXTS, OTHERS, USE
 from headwise.run_folder.card_fields import card_fields, card_parts
 from headwise.run_folder.card_metadata import metadata_without_scores
 from headwise.tasks import TASKS
 from headwise.wording import count_of
 
-AVERAGED_CARD = """\
+AVERAGED_CARD = (
+    """\
 {head}
 # {name}
 
@@ -30,25 +31,16 @@ of those of {count}. It was not trained afterwards, and nothing has scored it:
 | --- | --- |
 {shares}
 
-## Use
-
-```
-headwise {command} {folder} < input.txt > output.txt
-```
-
-```python
-import headwise
-
-{variable} = headwise.load({quoted})
-print({variable}.{command}("..."))
-```
-
+"""
+    + USE
+    + """\
 ## Limits
 
 {limits}
 
 {cards}
 """
+)
 
 DEEPEST = 6
 """Levels of headings that Markdown has."""

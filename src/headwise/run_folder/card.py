@@ -24,12 +24,7 @@ from headwise.wording import count_of, duration, without_surrogates
 BAR = r"\|"
 """A bar inside a cell of a Markdown table."""
 
-CARD = """\
-{head}
-# {name}
-
-{intro}
-
+USE = """\
 ## Use
 
 ```
@@ -43,6 +38,19 @@ import headwise
 print({variable}.{command}("..."))
 ```
 
+"""
+"""How the model is used, which every card says."""
+
+CARD = (
+    """\
+{head}
+# {name}
+
+{intro}
+
+"""
+    + USE
+    + """\
 ## Data
 
 {corpora}
@@ -68,6 +76,7 @@ Of {outputs} on {scored} held-out pairs, after {steps} ({epochs},
 {limits} The scores
 above are of text like the training text.
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def average_models(
     first.model.load_state_dict(means)
     models = [
         AveragedModel(
-            name=model_name(folder),
+            name=model_name(folder.resolve()),
             share=share,
             card=(each.path / CARD).read_text(encoding="utf-8"),
         )
@@ -97,7 +97,7 @@ def average_models(
         task=first.any_task,
         decoding=first.decoding,
         facts=facts,
-        card=averaged_card(model_name(out), models, task=first.task_name),
+        card=averaged_card(model_name(out.resolve()), models, task=first.task_name),
         golden_sources=[each.source for each in first.golden],
     )
     return [
