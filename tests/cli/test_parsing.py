@@ -54,6 +54,11 @@ def test_a_treebank_gives_a_parser(headwise, treebank, tmp_path):
         ("(S (NP (DT a))))\n", "line 1, column 16: ')' closes nothing"),
         ("(S (DT a))\n(S (NP))\n", "line 2, column 7: (NP of line 2, column 4 is"),
         ("(S (DT a b))\n", "line 1, column 10: 'b' follows the word 'a'"),
+        (
+            "( (S (NP (DT a))\n( (S (DT b)) )\n",
+            "line 2, column 3: the bracket of line 2, column 1 has no label; only the "
+            "outermost one may have none, and that of line 1, column 1 is open",
+        ),
         ("S (DT a)\n", "line 1, column 1: 'S' is outside of all brackets"),
         ("(S (X (-NONE- *)))\n", "there is no training data"),
     ],

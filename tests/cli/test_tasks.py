@@ -189,6 +189,19 @@ def test_each_line_of_a_file_is_a_prompt(headwise, verses, tmp_path):
     assert "\\n" in found.out.splitlines()[0]
 
 
+def test_a_prompt_beyond_the_context_is_named(headwise, verses):
+    prompt = "one two three " * 200
+
+    found = headwise("generate", verses, "--prompt", prompt, "--tokens", 3)
+    short = headwise("generate", verses, "--prompt", "one two", "--tokens", 3)
+
+    assert found.code == 0
+    assert "warning: the prompt 'one two three" in found.error
+    assert "tokens are not read" in " ".join(found.error.split())
+    assert found.out.startswith("one two three")
+    assert "warning" not in short.error
+
+
 def test_generate_is_for_language_models(headwise, classifier):
     found = headwise("generate", classifier, "--prompt", "one")
 

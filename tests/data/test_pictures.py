@@ -319,6 +319,17 @@ def test_the_faults_of_pixels_are_reported_together(tmp_path):
     assert "images[0]: its" not in message
 
 
+def test_pixels_that_are_no_numbers_are_named_though_white_is_not_said(tmp_path):
+    images = np.zeros((2, 2, 2))
+    images[1, 0, 0] = np.nan
+    path = save_npz(tmp_path / "a.npz", images=images, labels=[0, 1])
+
+    message = message_of(path)
+
+    assert "save an array maximum" in message
+    assert "images[1]: 1 pixel NaN or infinite" in message
+
+
 OBJECTS = np.array([1, "a"], dtype=object)
 IMAGES = np.zeros((2, 2, 2), np.uint8)
 LABELS = np.array([0, 1])
@@ -346,7 +357,7 @@ LABELS = np.array([0, 1])
         ),
         ({"images": IMAGES[:0], "labels": LABELS[:0]}, "images is empty"),
         ({"images": IMAGES > 0, "labels": LABELS}, "images is of bool"),
-        ({"images": IMAGES / 2, "labels": LABELS}, "set maximum, such as 1.0, 16"),
+        ({"images": IMAGES / 2, "labels": LABELS}, "such as numpy.savez(..., max"),
         ({"images": IMAGES, "labels": LABELS, "maximum": -1}, "must be a number above"),
         ({"images": IMAGES, "labels": LABELS, "maximum": "1"}, "must be one number"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,7 @@ from headwise.cli.options import (
     TrainedModel,
     parse_search,
     resolve_device,
+    say,
     say_ignored_settings,
     use_threads,
 )
@@ -30,6 +31,10 @@ from headwise.cli.standard_streams import flush_output, output
 from headwise.cli.text_lines import InputLines
 from headwise.errors import UsageError
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.wording import count_of
+
+if TYPE_CHECKING:
+    from headwise.inference.text_generator import TextGenerator
 
 
 def generate(
@@ -107,9 +112,11 @@ def generate(
     if files:
         for line in InputLines(files, refuse_old_mac=False):
             if isinstance(line, str):
+                _say_unread(generator, line)
                 output(_one_line(generator.generate(line, **table)))
         return
     text = (prompt or "").replace("\\n", "\n")
+    _say_unread(generator, text)
     if not generator.can_stream(**table):
         output(generator.generate(text, **table))
         return
@@ -118,6 +125,17 @@ def generate(
         output(piece, end="", flush=False)
         flush_output()
     output("")
+
+
+def _say_unread(generator: TextGenerator, prompt: str) -> None:
+    """Say how much of a prompt the model does not read."""
+    if unread := generator.unread_tokens(prompt):
+        start = prompt[:30] + ("…" if len(prompt) > 30 else "")
+        say(
+            f"warning: the prompt {start!r} is longer than the model's context of "
+            f"{generator.task.context:,} tokens: its first "
+            f"{count_of(unread, 'token')} are not read"
+        )
 
 
 def _one_line(text: str) -> str:

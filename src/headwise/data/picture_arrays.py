@@ -75,6 +75,10 @@ def list_arrays(
         faults += (f"{path}: labels: {each}" for each in _label_faults(labels, count))
     white, range_faults = _white(pictures, maximum, arrays.get("maximum"))
     faults += (f"{path}: {each}" for each in range_faults)
+    if range_faults and pictures is not None and pictures.dtype.kind == "f":
+        for index, picture in enumerate(pictures):  # which are not read any more
+            if fault := _finite_fault(picture):
+                faults.append(f"{path.name}, {found[0]}[{index}]: {fault}")
     if faults or pictures is None:
         return [], faults
     label_names = [None] * len(pictures) if labels is None else labels.tolist()
@@ -192,7 +196,8 @@ def _white(
             return 255.0, []
         return 1.0, [
             f"the pixels are of {pictures.dtype}, so the value of white must be said: "
-            "set maximum, such as 1.0, 16 or 255"
+            "save an array maximum with them, such as numpy.savez(..., maximum=1.0), "
+            "or 16, or 255"
         ]
     if not 0 < stated < float("inf"):
         return 1.0, [f"maximum must be a number above 0, not {stated}"]
@@ -205,12 +210,8 @@ def _to_pixels(pictures: Array, index: int, white: float) -> Pixels:
     if picture.dtype == np.uint8 and white == 255:
         return picture
     values = picture.astype(np.float64)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise PictureError(
-            f"{count_of(int(bad.sum()), 'pixel')} NaN or infinite; repair it, or leave "
-            "it out"
-        )
+    if fault := _finite_fault(values):
+        raise PictureError(fault)
     low, high = values.min(), values.max()
     if low < 0 or high > white:
         raise PictureError(
@@ -219,6 +220,14 @@ def _to_pixels(pictures: Array, index: int, white: float) -> Pixels:
         )
     scaled: Pixels = np.rint(values / white * 255).astype(np.uint8)
     return scaled
+
+
+def _finite_fault(picture: Array) -> str:
+    """Tell how many pixels are no number; "" if all are."""
+    bad = int((~np.isfinite(picture)).sum())
+    if not bad:
+        return ""
+    return f"{count_of(bad, 'pixel')} NaN or infinite; repair it, or leave it out"
 
 
 def _listed(names: set[str]) -> str:

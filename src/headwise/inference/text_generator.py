@@ -51,6 +51,14 @@ class TextGenerator:
         )
         return self.task.text(prompt, best)
 
+    def unread_tokens(self, prompt: str) -> int:
+        """Return how many of a prompt's first tokens are beyond the context.
+
+        The continuation does not depend on them.
+        """
+        (tokens,) = self.task.encode([checked_text(prompt)])
+        return max(0, len(tokens) - (self.task.context - 1))
+
     def can_stream(self, **search: Any) -> bool:
         """Tell whether each token is final once it is chosen."""
         return self._settings(search).num_candidates == 1

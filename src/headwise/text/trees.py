@@ -263,7 +263,8 @@ def _open(open_brackets: list[_OpenBracket], new: _OpenBracket) -> None:
             if len(open_brackets) > 1:
                 raise _Malformed(
                     f"the bracket of {parent.place} has no label; only the outermost "
-                    "one may have none"
+                    f"one may have none, and that of {open_brackets[0].place} is open: "
+                    "if another tree begins here, a ')' is missing before it"
                 )
             parent.label = ""
     open_brackets.append(new)
