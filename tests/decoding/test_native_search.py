@@ -248,7 +248,7 @@ NO_EFFECT = {
     *("search", "beam", "num_best", "length_penalty", "alpha", "stopping", "patience"),
     *("max_length_factor", "max_length_offset", "min_length_factor"),
     *("min_length_offset", "scores", "warnings", "alignment_head", "ensemble"),
-    *("split_sentences", "recase", "copy_numbers"),
+    *("split_sentences", "recase", "copy_numbers", "copy_names"),
     *("no_repeat_ngram", "groups", "diversity"),
     *("samples", "temperature", "top_k", "top_p", "epsilon", "seed"),
 }

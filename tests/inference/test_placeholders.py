@@ -1,12 +1,14 @@
 """What is to be copied comes out as it went in, by every search and engine."""
 
 import random
+import shutil
+from dataclasses import replace
 
 import pytest
 from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
-from headwise.errors import SettingsError, UsageError
+from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
 from headwise.inspection.interventions import HeadOff
@@ -235,3 +237,40 @@ def test_a_model_without_placeholders_has_none(tiny_run):
 def test_settings_that_do_not_go_together_are_refused(extra, message):
     with pytest.raises(SettingsError, match=message):
         resolve(extra=extra)
+
+
+def test_unknown_names_are_copied_if_asked_for(translator):
+    line = "one McZed two."
+
+    output = translator.translate(line, beam=2, copy_names=True)
+
+    assert output.count("McZed") == 1
+
+
+def test_names_are_not_copied_by_a_model_without_placeholders(tiny_run):
+    with pytest.raises(UsageError, match="copy_names is for models"):
+        load(tiny_run).translate("one McZed two.", copy_names=True)
+
+
+def test_names_are_not_copied_by_a_model_without_known_words(run):
+    codec = open_model_folder(run / BEST).texts
+    without = replace(codec, tokenizers=replace(codec.tokenizers, known_words=None))
+
+    with pytest.raises(UsageError, match="needs the list of words"):
+        without.mask_copied("one McZed two.", names=True)
+
+
+def test_a_model_has_the_words_of_its_training_sources(run):
+    known = open_tokenizers(run / BEST / "tokenizer").known_words
+
+    assert known is not None
+    assert known.words == {*WORDS, *map(str.lower, NAMES)}
+
+
+def test_a_list_of_words_that_was_changed_is_named(run, tmp_path):
+    folder = tmp_path / "tokenizer"
+    shutil.copytree(run / BEST / "tokenizer", folder)
+    (folder / "known_words.json").write_text("{}")
+
+    with pytest.raises(ModelError, match=r"known_words\.json is not the file listed"):
+        open_tokenizers(folder)

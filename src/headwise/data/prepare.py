@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from headwise.data.survey import take_survey
 from headwise.data.validation_split import HeldOutSources
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.settings import as_table
+from headwise.text.known_words import learn_known_words
 from headwise.text.settings import TextSettings
-from headwise.text.tokenizer import GivenTokenizers, train_tokenizers
+from headwise.text.tokenizer import GivenTokenizers, TokenizerPair, train_tokenizers
 from headwise.wording import count_of
 
 Say = Callable[[str], None]
@@ -200,6 +202,10 @@ def _write(
     )
     for note in tokenizers.notes:
         say(note)
+    if text.placeholders:
+        tokenizers = with_known_words(
+            tokenizers, given, _training_text(data, held_out), both=data.both_directions
+        )
     tokenizers.save(draft / "tokenizer")
     with CorpusWriter(
         draft,
@@ -228,6 +234,22 @@ def _write(
     survey.check(facts)
     _check_not_empty(facts)
     return facts
+
+
+def with_known_words(
+    tokenizers: TokenizerPair,
+    given: GivenTokenizers,
+    pairs: Iterable[tuple[str, str]],
+    *,
+    both: bool = False,
+) -> TokenizerPair:
+    """Return ``tokenizers`` with the words of ``pairs`` and those that are given."""
+    if both:
+        pairs = (each for a, b in pairs for each in ((a, b), (b, a)))
+    words = learn_known_words(pairs)
+    if given.known_words is not None:
+        words = words | given.known_words
+    return replace(tokenizers, known_words=words)
 
 
 def _check(data: DataSettings, folder: Path) -> None:

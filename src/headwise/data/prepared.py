@@ -213,8 +213,10 @@ class PreparedCorpus:
     def given_tokenizers(self) -> GivenTokenizers:
         """Those of the tokenizers that were given, not trained on this text."""
         sides = self.fields.get("given_tokenizers", ())
+        words = self.tokenizers.known_words if sides else None
         return GivenTokenizers(
-            **{side: getattr(self.tokenizers, side) for side in sides}
+            **{side: getattr(self.tokenizers, side) for side in sides},
+            known_words=words,
         )
 
     @cached_property

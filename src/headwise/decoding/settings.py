@@ -139,6 +139,10 @@ class DecodingSettings:
     """Copy numbers of two or more digits, such as 2024, 3:30 or 1,000, as they stand,
     with a model that was trained with ``text.placeholders``."""
 
+    copy_names: bool = False
+    """Copy names that the training text does not have, with such a model. Where nouns
+    have capitals, only those with a capital after the first letter, such as NASA."""
+
     alignments: bool = False
     """Return word alignments between source and output."""
 

@@ -151,7 +151,10 @@ class LineTranslator:
                 casing = casing_of(addresses.text)
             if casing is not Casing.ORDINARY:
                 text = restore(recase(addresses.text), addresses.values)
-        return self.codec.mask_copied(text, numbers=settings.copy_numbers), casing
+        masked = self.codec.mask_copied(
+            text, numbers=settings.copy_numbers, names=settings.copy_names
+        )
+        return masked, casing
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
         """Start the searches of these pieces, one for each different settings."""
@@ -181,6 +184,7 @@ class LineTranslator:
             split_sentences=None,
             recase=False,
             copy_numbers=False,
+            copy_names=False,
         )
         future = submit(
             self.engine,

@@ -13,7 +13,7 @@ EXPORTED = frozenset(
         *("beam", "length_penalty", "alpha", "stopping", "patience", "num_best"),
         *("max_length_factor", "max_length_offset"),
         *("scores", "warnings"),  # without effect on the translation
-        *("split_sentences", "recase", "copy_numbers"),
+        *("split_sentences", "recase", "copy_numbers", "copy_names"),
     }
 )
 """Decoding settings that are exported, or have a note of their own.
@@ -50,6 +50,11 @@ def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
         notes.append(
             f"copy_numbers is not exported to {tool}, which has no placeholders: "
             "numbers are translated as the model spells them"
+        )
+    if opened.decoding.copy_names:
+        notes.append(
+            f"copy_names is not exported to {tool}, which has no placeholders: "
+            "unknown names are translated as the model spells them"
         )
     return notes
 

@@ -232,11 +232,13 @@ def _source_text_problems(recipe: Tables) -> list[str]:
             "training.word_dropout is for tasks that have a source text; "
             f"{recipe.task!r} has none: leave it out"
         )
-    if recipe.decoding.copy_numbers and not recipe.text.placeholders:
-        problems.append(
-            "decoding.copy_numbers needs text.placeholders above 0, so that the model "
+    if not recipe.text.placeholders:
+        problems += [
+            f"decoding.{name} needs text.placeholders above 0, so that the model "
             "learns where what is copied goes; 0.1 would do"
-        )
+            for name in ("copy_numbers", "copy_names")
+            if getattr(recipe.decoding, name)
+        ]
     if recipe.text.placeholders and task.pair_format is not TRANSLATION:
         problems.append(
             "text.placeholders is for task = 'translation', not "

@@ -190,6 +190,7 @@ class Pretrained:
         return GivenTokenizers(
             source=None if encoder is None else encoder.tokenizers.source,
             target=None if decoder is None else decoder.tokenizers.target,
+            known_words=None if encoder is None else encoder.tokenizers.known_words,
         )
 
     def check_tokenizers(self, corpus: PreparedCorpus) -> None:

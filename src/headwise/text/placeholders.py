@@ -1,11 +1,12 @@
 """Placeholders: what a translation copies from its source as it stands.
 
 URLs, e-mail addresses, words in characters that the vocabulary does not have and, if
-asked for, numbers are replaced by one symbol before a text is translated, and put back
-in its place in the output (Crego et al. 2016, "SYSTRAN's Pure Neural Machine
-Translation Systems"; Post et al. 2019, "An Exploration of Placeholding in Neural
-Machine Translation"). A model learns where the symbol goes from training pairs in which
-a word that both sides share, such as a name or a number, is replaced by it.
+asked for, numbers and unknown names are replaced by one symbol before a text is
+translated, and put back in its place in the output (Crego et al. 2016, "SYSTRAN's Pure
+Neural Machine Translation Systems"; Post et al. 2019, "An Exploration of Placeholding
+in Neural Machine Translation"). A model learns where the symbol goes from training
+pairs in which a word that both sides share, such as a name or a number, is replaced by
+it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
+
+from headwise.text.known_words import KnownWords
 
 PLACEHOLDER = "<copy>"
 
@@ -36,16 +39,24 @@ class Masked(NamedTuple):
     values: tuple[str, ...]
 
 
-def mask_copied(text: str, is_unknown: IsUnknown, *, numbers: bool = False) -> Masked:
+def mask_copied(
+    text: str,
+    is_unknown: IsUnknown,
+    *,
+    numbers: bool = False,
+    known_words: KnownWords | None = None,
+) -> Masked:
     """Replace what is to be copied by placeholders.
 
     A word with an unknown character is copied as a whole, and its neighbours that have
-    one too together with it. With ``numbers``, so are numbers of two or more digits.
+    one too together with it. With ``numbers``, so are numbers of two or more digits;
+    with ``known_words``, names that are none of them.
     """
     spans = [*_exact_spans(text)]
+    if known_words is not None:
+        spans = _with_others(spans, known_words.name_spans(text))
     if numbers:
-        exact = spans
-        spans = sorted([*exact, *_number_spans(text, exact)])
+        spans = _with_others(spans, _number_spans(text))
     unknown = {each for each in {*text} if not each.isspace() and is_unknown(each)}
     if unknown:
         stops = [start for start, _ in spans]
@@ -130,13 +141,21 @@ def _exact_spans(text: str) -> Iterator[Span]:
             yield start, end
 
 
-def _number_spans(text: str, others: Sequence[Span]) -> Iterator[Span]:
-    """Yield numbers of two or more digits that are outside of ``others``."""
+def _number_spans(text: str) -> Iterator[Span]:
+    """Yield numbers of two or more digits."""
     for match in _NUMBER.finditer(text):
-        start, end = match.span()
-        apart = all(end <= first or last <= start for first, last in others)
-        if apart and sum(map(str.isdigit, match.group())) > 1:
-            yield start, end
+        if sum(map(str.isdigit, match.group())) > 1:
+            yield match.span()
+
+
+def _with_others(spans: Sequence[Span], others: Iterable[Span]) -> list[Span]:
+    """Return ``spans``, and those of ``others`` that are outside of them, in order."""
+    apart = (
+        (start, end)
+        for start, end in others
+        if all(end <= first or last <= start for first, last in spans)
+    )
+    return sorted([*spans, *apart])
 
 
 def _stands_after(address: str) -> bool:

@@ -159,16 +159,21 @@ def _sentence_gaps(text: str) -> Iterator[Gap]:
 
 def _is_abbreviation(text: str, match: re.Match[str]) -> bool:
     """Return whether the full stop belongs to an abbreviation."""
-    if match["mark"] != ".":
-        return False
-    end = match.start()
+    return match["mark"] == "." and is_abbreviation(text, match.start(), match["next"])
+
+
+def is_abbreviation(text: str, end: int, following: str) -> bool:
+    """Return whether the word before ``end``, and a full stop there, abbreviates one.
+
+    ``following`` is the first character of the next word.
+    """
     found = _LAST_WORD.search(text[max(0, end - _LONGEST_WORD) : end])
     if not found:
         return False
     word = found.group().lower()
     if word.isdecimal():  # German ordinals: am 3. Mai
         return len(word) <= 2
-    if match["next"].isdecimal() and word in _BEFORE_NUMBERS:
+    if following.isdecimal() and word in _BEFORE_NUMBERS:
         return True
     return (
         len(word) == 1

@@ -2,7 +2,8 @@
 
 A tokenizer folder has ``tokenizer.json`` (settings; size and SHA-256 of each file) and
 one file per vocabulary: ``spm.model`` or ``vocabulary.json`` for both sides, or one for
-each, prefixed ``source.`` and ``target.``.
+each, prefixed ``source.`` and ``target.``. With placeholders there is
+``known_words.json`` too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from headwise.errors import ModelError, SettingsError
 from headwise.settings import as_table, read
 from headwise.storage import read_json, resource_error, sha256, write_json
 from headwise.text.character_tokenizer import CharacterTokenizer
+from headwise.text.known_words import FILE as KNOWN_WORDS
+from headwise.text.known_words import KnownWords
 from headwise.text.label_tokenizer import LabelTokenizer
 from headwise.text.number_tokenizer import NumberTokenizer
 from headwise.text.patch_tokenizer import PatchTokenizer
@@ -116,6 +119,9 @@ class TokenizerPair:
     source: Tokenizer
     target: Tokenizer
     settings: TextSettings
+    known_words: KnownWords | None = None
+    """Words of the training sources; None without placeholders, or of a model that was
+    prepared before they were kept."""
 
     @property
     def joint(self) -> bool:
@@ -138,12 +144,17 @@ class TokenizerPair:
             folder.mkdir(parents=True, exist_ok=True)
             for name, tokenizer in self._by_file().items():
                 tokenizer.save(folder / name)
+            if self.known_words is not None:
+                self.known_words.save(folder / KNOWN_WORDS)
         except OSError as error:
             raise resource_error(error, folder) from error
         files = {
             name: {"size": tokenizer.size, "sha256": sha256(folder / name)}
             for name, tokenizer in self._by_file().items()
         }
+        if self.known_words is not None:
+            size, path = len(self.known_words.words), folder / KNOWN_WORDS
+            files[KNOWN_WORDS] = {"size": size, "sha256": sha256(path)}
         write_json(
             folder / DESCRIPTION,
             {"format": FORMAT, "settings": as_table(self.settings), "files": files},
@@ -160,6 +171,8 @@ class GivenTokenizers:
 
     source: Tokenizer | None = None
     target: Tokenizer | None = None
+    known_words: KnownWords | None = None
+    """Words that such a model has learned to translate already."""
 
     def digests(self) -> dict[str, str]:
         """Return a hash of each tokenizer that is given, by its side."""
@@ -224,11 +237,15 @@ def open_tokenizers(folder: Path) -> TokenizerPair:
     """Open tokenizers written by ``save``; raise ``ModelError`` if damaged."""
     settings, files = _read_description(folder)
     names = _file_names(settings)
+    words = None
+    if KNOWN_WORDS in files:
+        _check(folder / KNOWN_WORDS, files)
+        words = KnownWords.open(folder / KNOWN_WORDS)
     source = _open(folder / names[0], settings.source_kind, settings, files)
     if settings.joint:
-        return TokenizerPair(source, source, settings)
+        return TokenizerPair(source, source, settings, words)
     target = _open(folder / names[1], settings.target_kind, settings, files)
-    return TokenizerPair(source, target, settings)
+    return TokenizerPair(source, target, settings, words)
 
 
 def _read_description(folder: Path) -> tuple[TextSettings, dict[str, Any]]:
@@ -254,6 +271,18 @@ def _open(
     path: Path, kind: TokenizerName, settings: TextSettings, files: dict[str, Any]
 ) -> Tokenizer:
     """Open one tokenizer after checking its SHA-256."""
+    facts = _check(path, files)
+    tokenizer = TOKENIZERS[kind].open(path, settings)
+    if tokenizer.size != facts.get("size"):
+        raise ModelError(
+            f"{path} has {tokenizer.size:,} entries, but {DESCRIPTION} says "
+            f"{facts.get('size')!r}"
+        )
+    return tokenizer
+
+
+def _check(path: Path, files: dict[str, Any]) -> dict[str, Any]:
+    """Return what is listed of a file; raise ``ModelError`` if it is another one."""
     facts = files.get(path.name)
     if not isinstance(facts, dict):
         raise ModelError(f"{path.with_name(DESCRIPTION)} does not list {path.name}")
@@ -264,13 +293,7 @@ def _open(
             f"{path} is not the file listed in {DESCRIPTION} (SHA-256 differs); it was "
             "damaged or replaced: copy the folder again"
         )
-    tokenizer = TOKENIZERS[kind].open(path, settings)
-    if tokenizer.size != facts.get("size"):
-        raise ModelError(
-            f"{path} has {tokenizer.size:,} entries, but {DESCRIPTION} says "
-            f"{facts.get('size')!r}"
-        )
-    return tokenizer
+    return facts
 
 
 def _file_names(settings: TextSettings) -> tuple[str, str]:

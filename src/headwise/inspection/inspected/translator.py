@@ -68,7 +68,11 @@ class InspectedTranslator(InspectedEncoderDecoder):
     def _encode_masked(
         self, text: str
     ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
-        return self.task.encode_masked([text], numbers=self.decoding.copy_numbers)
+        return self.task.encode_masked(
+            [text],
+            numbers=self.decoding.copy_numbers,
+            names=self.decoding.copy_names,
+        )
 
     def _answers(self, target: str, other: str) -> tuple[list[int], tuple[int, int]]:
         """Return the tokens that two targets share, and the first ones that differ."""

@@ -40,19 +40,28 @@ class TextCodec:
         """The token of the placeholder in sources; None if there are none."""
         return placeholder_token(self.tokenizers.source, self.tokenizers.settings)
 
-    def mask_copied(self, text: str, *, numbers: bool = False) -> Masked:
+    def mask_copied(
+        self, text: str, *, numbers: bool = False, names: bool = False
+    ) -> Masked:
         """Replace what a translation copies from ``text`` by placeholders.
 
-        Raises ``UsageError`` if ``numbers`` are to be copied without placeholders.
+        Raises ``UsageError`` if ``numbers`` or ``names`` are to be copied without
+        placeholders, or ``names`` without a list of known words.
         """
-        if self.source_placeholder is not None:
-            return mask_copied(text, self._is_unknown, numbers=numbers)
-        if numbers:
+        if self.source_placeholder is None:
+            if numbers or names:
+                raise UsageError(
+                    f"copy_{'numbers' if numbers else 'names'} is for models that were "
+                    "trained with text.placeholders, and this one was not: leave it out"
+                )
+            return Masked(text, ())
+        words = self.tokenizers.known_words if names else None
+        if names and words is None:
             raise UsageError(
-                "copy_numbers is for models that were trained with text.placeholders, "
-                "and this one was not: leave it out"
+                "copy_names needs the list of words that a model has learned, and this "
+                "one was prepared without it: leave copy_names out, or train it again"
             )
-        return Masked(text, ())
+        return mask_copied(text, self._is_unknown, numbers=numbers, known_words=words)
 
     def _is_unknown(self, character: str) -> bool:
         """Tell whether the vocabulary of the source lacks a character."""
@@ -70,10 +79,12 @@ class TextCodec:
         return [self.tokenizers.source.encode(text) for text in texts]
 
     def encode_masked(
-        self, texts: Sequence[str], *, numbers: bool = False
+        self, texts: Sequence[str], *, numbers: bool = False, names: bool = False
     ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
         """Tokenize texts in which what is copied is masked; return that as well."""
-        masked = [self.mask_copied(text, numbers=numbers) for text in texts]
+        masked = [
+            self.mask_copied(text, numbers=numbers, names=names) for text in texts
+        ]
         return self.encode([each.text for each in masked]), [
             each.values for each in masked
         ]
