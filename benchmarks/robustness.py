@@ -4,8 +4,9 @@ python benchmarks/robustness.py --corpora FOLDER --languages en-de plain=FOLDER 
 
 Each model folder translates the test sentences of Tatoeba as they are, and changed in
 the ways of ``VARIANTS``: in capitals, in title case, without the last mark, two in a
-line, and with a URL, an e-mail address, a word of an unknown script or an emoji in the
-place of a name that both sides have. What is copied must come out exactly.
+line, and with a URL, an e-mail address, a word of an unknown script, an emoji or a name
+that is not in Tatoeba in the place of a name that both sides have. What is copied must
+come out exactly.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def measure(folder: str, variants: Mapping[str, Variant]) -> dict[str, Any]:
     return found
 
 
-def with_value(value: str) -> Callable[[Pairs], Variant]:
+def with_value(value: str, **search: Any) -> Callable[[Pairs], Variant]:
     """Return what puts ``value`` in the place of a name that both sides have."""
 
     def make(pairs: Pairs) -> Variant:
@@ -92,6 +93,7 @@ def with_value(value: str) -> Callable[[Pairs], Variant]:
                 if source.count(PLACEHOLDER) == 1
             ],
             value,
+            search,
         )
 
     return make
@@ -130,6 +132,9 @@ VARIANTS: dict[str, Callable[[Pairs], Variant]] = {
     "e-mail address": with_value("ana.b_c@example.co.uk"),
     "unknown script": with_value("Ελένη"),
     "emoji": with_value("🦉"),
+    "unknown name": with_value("Kowalski"),
+    "unknown first and last name": with_value("Katarzyna Nowak"),
+    "unknown acronym": with_value("UNHCR"),
 }
 
 

@@ -4,9 +4,10 @@ python benchmarks/shipped_models.py --corpora FOLDER [en-fr ...]
 
 Of each direction: BLEU and chrF of Tatoeba's test sentences, with one reference and
 with all; the same sentences changed as in ``robustness.py`` and in ``VARIANTS`` here;
-whether numbers and names come through; ``everyday.tsv``, sentences of our own, with the
-outputs; pronouns (``pronouns`` here); size, speed, and how soon a command answers. One
-thread. Figures of directions that are not named stay as they are.
+whether numbers and names come through; the test and validation sentences whose unknown
+names are copied, and the same with those translated; ``everyday.tsv``, sentences of our
+own, with the outputs; pronouns (``pronouns`` here); size, speed, and how soon a command
+answers. One thread. Figures of directions that are not named stay as they are.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from result_file import (
     add_options,
     place_of,
 )
-from robustness import Pairs, Variant, changed, read
+from robustness import Pairs, Variant, changed, read, with_value
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
@@ -96,6 +97,9 @@ def measure(
         name: make(pairs) for name, make in (robustness.VARIANTS | VARIANTS).items()
     }
     figures["robustness"] = robustness.measure(str(folder), variants)
+    figures["unknown_names"] = measure_unknown_names(
+        translator, [*pairs, *turned(read(corpus / "dev.tsv")[:at_most], direction)]
+    )
     figures["everyday"] = measure_everyday(translator, source, target)
     if source == "en":
         figures["pronouns"] = pronouns(translator, target)
@@ -202,12 +206,40 @@ VARIANTS: dict[str, Callable[[Pairs], Variant]] = {
         [(source.title(), target) for source, target in pairs],
         search={"recase": False},
     ),
+    "unknown name, not copied": with_value("Kowalski", copy_names=False),
+    "unknown first and last name, not copied": with_value(
+        "Katarzyna Nowak", copy_names=False
+    ),
+    "unknown acronym, not copied": with_value("UNHCR", copy_names=False),
     "small letters": changed(str.lower),
     "a typo in the source": lambda pairs: Variant(
         [(with_typo(source), target) for source, target in pairs]
     ),
 }
 """Variants besides those of ``robustness.py``."""
+
+
+def measure_unknown_names(translator: Translator, pairs: Pairs) -> dict[str, Any]:
+    """Return chrF of the sentences with names that are copied, and of them uncopied."""
+    texts = translator.opened.texts
+    changed = [
+        pair
+        for pair in pairs
+        if texts.mask_copied(pair[0], names=True) != texts.mask_copied(pair[0])
+    ]
+    sources, references = map(list, zip(*changed, strict=True))
+    return {
+        "of": len(pairs),
+        "lines": len(changed),
+        **{
+            name: scored(
+                CHRF(),
+                [each.text for each in translator.lines(sources, copy_names=copied)],
+                [references],
+            )["value"]
+            for name, copied in (("chrf", True), ("chrf_not_copied", False))
+        },
+    }
 
 
 def measure_everyday(translator: Translator, source: str, target: str) -> Any:

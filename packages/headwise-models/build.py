@@ -79,6 +79,7 @@ def assemble(direction: str, run: Path) -> None:
         headwise(
             *("edit", model, "--float16", "--license", "cc-by-2.0"),
             *("--search", "recase=true", "--search", "copy_numbers=true"),
+            *("--search", "copy_names=true"),
             *("--languages", source, target),
             *("--title", f"Everyday sentences, {NAMES[source]} to {NAMES[target]}"),
         )

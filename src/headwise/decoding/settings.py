@@ -108,7 +108,8 @@ class DecodingSettings:
     """With sampling: random seed; samples depend on it and their source only."""
 
     choose: Choice = "score"
-    """Rank by score, or by expected utility (minimum Bayes risk)."""
+    """Rank by score, or by expected utility (minimum Bayes risk, Kumar and Byrne
+    2004)."""
 
     banned: tuple[str, ...] = ()
     """Words and phrases that no output may contain."""

@@ -85,14 +85,16 @@ class TransformerConfig:
     5.4): 0 or more, less than 1."""
 
     attention_dropout: float = 0.0
-    """Dropout rate of attention weights; the paper has none."""
+    """Dropout rate of attention weights (Vaswani et al. 2018, Tensor2Tensor); the paper
+    has none."""
 
     feed_forward_dropout: float = 0.0
-    """Dropout rate after the activation of feed-forward; the paper has none."""
+    """Dropout rate after the activation of feed-forward (Tensor2Tensor, as above); the
+    paper has none."""
 
     norm: NormPlacement = "post"
-    """Layer normalization after each residual sum, as published; before each sublayer;
-    or deep: after it, with a larger residual connection and smaller initial weights,
+    """Layer normalization after each residual sum, as published; before each sublayer
+    (pre-norm, Xiong et al. 2020); or deep: after it, with a larger residual connection and smaller initial weights,
     for stacks of many layers (DeepNorm, Wang et al. 2022)."""
 
     norm_kind: NormKind = "layer"

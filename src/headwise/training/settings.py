@@ -182,8 +182,8 @@ class TrainingSettings:
     update with a message."""
 
     ema_decay: float | None = None
-    """Decay of an exponential moving average (EMA) of the weights, which is then
-    validated and stored as the best model. Not set: no EMA."""
+    """Decay of an exponential moving average (EMA) of the weights (Polyak and Juditsky
+    1992), which is then validated and stored as the best model. Not set: no EMA."""
 
     validate_every: int = 1000
     """Steps from one validation, and checkpoint, to the next."""
@@ -208,7 +208,8 @@ class TrainingSettings:
     ends with it."""
 
     average_last: int = 5
-    """Last checkpoints whose average is tried as the best model; 1: none."""
+    """Last checkpoints whose average is tried as the best model (Section 6.1);
+    1: none."""
 
     RENAMED: ClassVar[Mapping[str, Renamed]] = {
         "kernels": Renamed(

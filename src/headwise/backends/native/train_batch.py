@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
@@ -153,10 +154,11 @@ class Scratch:
         self.address = -(-self._memory.ctypes.data // ALIGNMENT) * ALIGNMENT
 
     def _take(self, size: int) -> NDArray[np.uint8]:
-        while self._free:
-            memory = self._free.pop()
-            if len(memory) >= size:
-                return memory
+        with suppress(IndexError):  # another thread may have taken the last one
+            while True:
+                memory = self._free.pop()
+                if len(memory) >= size:
+                    return memory
         return np.empty(size, dtype=np.uint8)
 
     def give_back(self) -> None:
