@@ -127,6 +127,32 @@ def dropout(rate: float, training: Table) -> Table:
     return {"model": {"dropout": rate}, "training": training}
 
 
+def with_technique(changes: Table, steps: int = 2000) -> Table:
+    """Return the changes of ``tiny-8-minutes`` with a technique on top."""
+    return merged(timed("tiny", steps), changes)
+
+
+UNIGRAM: Table = {"text": {"tokenizer": "unigram"}}
+NO_COOLDOWN: Table = {"cooldown": "none"}
+
+TECHNIQUES: dict[str, Table] = {
+    "simcut": {"training": {"simcut": 3.0}},
+    "r-drop": {"training": {"r_drop": 1.0}},
+    "bpe-dropout": {"training": {"bpe_dropout": 0.1}},
+    "unigram": UNIGRAM,
+    "unigram-sampling": {**UNIGRAM, "training": {"unigram_alpha": 0.2}},
+    "word-dropout": {"training": {"word_dropout": 0.1}},
+    "typos": {"training": {"source_noise": {"typos": 0.1}}},
+    "norm-pre": {"model": {"norm": "pre"}},
+    "norm-deep": {"model": {"norm": "deep"}},
+    "inner-dropout": {"model": {"attention_dropout": 0.1, "feed_forward_dropout": 0.1}},
+    "linear": {"training": {"schedule": "linear", **NO_COOLDOWN}},
+    "cosine": {"training": {"schedule": "cosine", **NO_COOLDOWN}},
+    "weight-decay": {"training": {"weight_decay": 0.1}},
+    "ema": {"training": {"ema_decay": 0.998}},
+}
+"""Techniques that are measured one by one on top of ``tiny-8-minutes``."""
+
 TRIALS: dict[str, Table] = {
     "default": {},
     "default-20-minutes": {"training": {"max_minutes": 20}},
@@ -163,6 +189,14 @@ TRIALS: dict[str, Table] = {
         f"muon-8-minutes-dropout-{rate}": timed_muon(1700, dropout=rate)
         for rate in (0.0, 0.1, 0.2, 0.3)
     },
+    **{
+        f"tiny-8-minutes-{name}": with_technique(changes)
+        for name, changes in TECHNIQUES.items()
+    },
+    "tiny-both-directions": with_technique({"data": {"both_directions": True}}, 1300),
+    "tiny-both-directions-then-one": with_technique(
+        {"training": {"learning_rate": 0.001, "schedule": "linear", **NO_COOLDOWN}}, 700
+    ),
 }
 """Name of a trial -> what it changes in the preset, or which one it takes."""
 
@@ -171,6 +205,7 @@ BEGINS_WITH = {
     "muon-distilled": "muon-on-gpu",
     "muon-distilled-alone": "muon-on-gpu",
     "muon-interpolated": "muon-on-gpu",
+    "tiny-both-directions-then-one": "tiny-both-directions",
 }
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
