@@ -77,8 +77,8 @@ def list_arrays(
     faults += (f"{path}: {each}" for each in range_faults)
     if range_faults and pictures is not None and pictures.dtype.kind == "f":
         for index, picture in enumerate(pictures):  # which are not read any more
-            if fault := _finite_fault(picture):
-                faults.append(f"{path.name}, {found[0]}[{index}]: {fault}")
+            if reason := _finite_fault(picture):
+                faults.append(f"{path.name}, {found[0]}[{index}]: {reason}")
     if faults or pictures is None:
         return [], faults
     label_names = [None] * len(pictures) if labels is None else labels.tolist()

@@ -94,8 +94,9 @@ class TransformerConfig:
 
     norm: NormPlacement = "post"
     """Layer normalization after each residual sum, as published; before each sublayer
-    (pre-norm, Xiong et al. 2020); or deep: after it, with a larger residual connection and smaller initial weights,
-    for stacks of many layers (DeepNorm, Wang et al. 2022)."""
+    (pre-norm, Xiong et al. 2020); or deep: after it, with a larger residual connection
+    and smaller initial weights, for stacks of many layers (DeepNorm, Wang et al. 2022).
+    """
 
     norm_kind: NormKind = "layer"
     """Layer normalization; RMSNorm (Zhang and Sennrich 2019); or batch normalization,
