@@ -142,7 +142,8 @@ def test_a_file_of_anything_else_is_refused(tmp_path, text):
 
 
 def test_a_model_that_goes_on_knows_the_words_of_both():
-    both = GERMAN | KnownWords(frozenset({"new"}))
+    little = learn_known_words([("the new house", "das neue Haus")])
 
-    assert both.words == WORDS | {"new"}
-    assert not both.capitals_are_names
+    assert (little | ENGLISH).words == WORDS | {"new"}
+    assert (little | ENGLISH).capitals_are_names
+    assert not (little | GERMAN).capitals_are_names

@@ -120,9 +120,12 @@ class KnownWords:
         return cls(frozenset(words.split()), names)
 
     def __or__(self, other: KnownWords) -> KnownWords:
-        """Return the words of both, for a model that goes on from another one."""
-        both = self.capitals_are_names and other.capitals_are_names
-        return KnownWords(self.words | other.words, both)
+        """Return the words of both, for a model that goes on from another one.
+
+        Capitals are names if either says so: a little text has too few to tell.
+        """
+        either = self.capitals_are_names or other.capitals_are_names
+        return KnownWords(self.words | other.words, either)
 
 
 def learn_known_words(pairs: Iterable[tuple[str, str]]) -> KnownWords:
