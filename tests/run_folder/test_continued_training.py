@@ -155,3 +155,14 @@ def test_a_run_without_a_best_model_resumes_without_the_first_one(begun, tmp_pat
     assert longest_texts(tmp_path, recipe, other) == (70, 80)
     shorter = replace(train_text, longest_source=1, longest_target=1)
     assert longest_texts(tmp_path, recipe, shorter) == train_text.longest
+
+
+def test_the_words_that_the_model_knows_stay_known(begun, tmp_path):
+    known = open_model_folder(begun / "best").tokenizers.known_words
+    recipe = recipe_from(begun, tmp_path)
+
+    corpus = prepare_corpus(tmp_path / "next", recipe)
+
+    assert known is not None
+    assert corpus.tokenizers.known_words.words == known.words | set(WORDS)
+    assert corpus.given_tokenizers.known_words == corpus.tokenizers.known_words
