@@ -145,7 +145,8 @@ def test_only_blanks_of_ascii_separate_words():
         (
             "(S ((NN a)))",
             "wsj.mrg, line 1, column 5: the bracket of line 1, column 4 has no label; "
-            "only the outermost one may have none",
+            "only the outermost one may have none, and that of line 1, column 1 is "
+            "open: if another tree begins here, a ')' is missing before it",
         ),
     ],
 )
