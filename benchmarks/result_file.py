@@ -63,18 +63,9 @@ FLAGS = (
 """Of the instruction set, what our kernels, PyTorch or CTranslate2 may make use of."""
 
 VARIABLES = (
-    *(
-        "OMP_",
-        "MKL_",
-        "KMP_",
-        "GOMP_",
-        "OPENBLAS_",
-        "ONEDNN_",
-        "CT2_",
-        "ATEN_",
-        "TORCH_",
-    ),
-    *("HEADWISE_", "CUDA_", "CC", "GLIBC_TUNABLES", "MALLOC_", "LD_PRELOAD"),
+    *("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "ONEDNN_", "ATEN_", "CT2_"),
+    *("TORCH_", "HEADWISE_", "CUDA_", "CC", "GLIBC_TUNABLES", "MALLOC_"),
+    "LD_PRELOAD",
 )
 """Beginnings of environment variables that a figure may depend on."""
 

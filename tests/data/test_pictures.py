@@ -357,6 +357,7 @@ LABELS = np.array([0, 1])
         ),
         ({"images": IMAGES[:0], "labels": LABELS[:0]}, "images is empty"),
         ({"images": IMAGES > 0, "labels": LABELS}, "images is of bool"),
+        ({"images": np.float64(1), "labels": LABELS}, "images has the shape ()"),
         ({"images": IMAGES / 2, "labels": LABELS}, "such as numpy.savez(..., max"),
         ({"images": IMAGES, "labels": LABELS, "maximum": -1}, "must be a number above"),
         ({"images": IMAGES, "labels": LABELS, "maximum": "1"}, "must be one number"),

@@ -274,3 +274,21 @@ def test_a_list_of_words_that_was_changed_is_named(run, tmp_path):
 
     with pytest.raises(ModelError, match=r"known_words\.json is not the file listed"):
         open_tokenizers(folder)
+
+
+def test_the_words_of_both_sides_are_known_in_both_directions(tmp_path):
+    source, target = write_named_text(tmp_path)
+    recipe = resolve(
+        extra={
+            **SETTINGS,
+            "text": {"vocab_size": 60, "placeholders": 0.5},
+            "data": {
+                "corpora": [{"source": source, "target": target}],
+                "both_directions": True,
+            },
+        }
+    )
+    corpus = prepare(recipe.data, recipe.text, tmp_path / "corpus", seed=1)
+
+    known = corpus.tokenizers.known_words.words
+    assert known == {*WORDS, *WORDS.values(), *map(str.lower, NAMES)}

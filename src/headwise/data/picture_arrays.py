@@ -68,14 +68,14 @@ def list_arrays(
         ) from None
     pictures = arrays.get(found[0])
     labels = arrays.get("labels")
+    count = len(pictures) if pictures is not None and pictures.ndim else None
     if pictures is not None:
         faults += (f"{path}: {each}" for each in _axes_faults(found[0], pictures))
     if labels is not None:
-        count = None if pictures is None else len(pictures)
         faults += (f"{path}: labels: {each}" for each in _label_faults(labels, count))
     white, range_faults = _white(pictures, maximum, arrays.get("maximum"))
     faults += (f"{path}: {each}" for each in range_faults)
-    if range_faults and pictures is not None and pictures.dtype.kind == "f":
+    if range_faults and count and pictures is not None and pictures.dtype.kind == "f":
         for index, picture in enumerate(pictures):  # which are not read any more
             if reason := _finite_fault(picture):
                 faults.append(f"{path.name}, {found[0]}[{index}]: {reason}")

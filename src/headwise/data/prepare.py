@@ -1,9 +1,9 @@
 """Prepare a corpus from raw text, in three streaming passes.
 
 The first pass checks every line and chooses the validation set; the second draws a
-sample to train the tokenizers, without validation text; the third writes tokens. So an
-error in the last line is found before any work is done, and memory does not grow with
-the corpus.
+sample to train the tokenizers, without validation text; the third writes tokens. With
+placeholders one more, before the last, counts words. So an error in the last line is
+found before any work is done, and memory does not grow with the corpus.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _write(
     for note in tokenizers.notes:
         say(note)
     if text.placeholders:
-        tokenizers = with_known_words(
+        tokenizers = _with_known_words(
             tokenizers, given, _training_text(data, held_out), both=data.both_directions
         )
     tokenizers.save(draft / "tokenizer")
@@ -236,7 +236,7 @@ def _write(
     return facts
 
 
-def with_known_words(
+def _with_known_words(
     tokenizers: TokenizerPair,
     given: GivenTokenizers,
     pairs: Iterable[tuple[str, str]],
