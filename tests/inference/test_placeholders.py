@@ -8,6 +8,7 @@ import pytest
 from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
+from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
@@ -114,7 +115,9 @@ def test_each_output_has_each_of_them_once_and_in_order(
         assert all(each.text.count(value) == 1 for value in copied)
 
 
-@pytest.mark.parametrize("number", ["2024", "3:30", "1,000.50", "12/03/2024"])
+@pytest.mark.parametrize(
+    "number", ["2024", "3:30", "1,000.50", "12/03/2024", "+49 30 1234567", "20 €"]
+)
 def test_numbers_are_copied_if_asked_for(translator, number):
     output = translator.translate(f"one {number} two.", beam=2, copy_numbers=True)
 
@@ -209,7 +212,7 @@ def test_a_model_without_placeholders_has_none(tiny_run):
     opened = load(tiny_run).opened
 
     assert opened.texts.source_placeholder is None
-    assert opened.texts.mask_copied(URL) == (URL, ())
+    assert opened.texts.mask_copied(URL, DecodingSettings()) == (URL, ())
 
 
 @pytest.mark.parametrize(
@@ -247,6 +250,16 @@ def test_unknown_names_are_copied_if_asked_for(translator):
     assert output.count("McZed") == 1
 
 
+def test_what_is_copied_from_a_line_in_capitals_stays_in_capitals(translator):
+    """Also where the line was put in small letters before words were looked up."""
+    output = translator.translate(
+        "MCZED ПРИВЕТ THREE FOUR.", beam=2, copy_names=True, recase=True
+    )
+
+    assert "MCZED" in output
+    assert "ПРИВЕТ" in output
+
+
 def test_names_are_not_copied_by_a_model_without_placeholders(tiny_run):
     with pytest.raises(UsageError, match="copy_names is for models"):
         load(tiny_run).translate("one McZed two.", copy_names=True)
@@ -257,7 +270,7 @@ def test_names_are_not_copied_by_a_model_without_known_words(run):
     without = replace(codec, tokenizers=replace(codec.tokenizers, known_words=None))
 
     with pytest.raises(UsageError, match="needs the list of words"):
-        without.mask_copied("one McZed two.", names=True)
+        without.mask_copied("one McZed two.", DecodingSettings(copy_names=True))
 
 
 def test_a_model_has_the_words_of_its_training_sources(run):

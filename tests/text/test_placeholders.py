@@ -8,6 +8,7 @@ from headwise.data.corpus_reader import read_pairs
 from headwise.data.settings import CorpusSettings
 from headwise.text.placeholders import (
     PLACEHOLDER,
+    Masked,
     has_no_words,
     mask_addresses,
     mask_copied,
@@ -145,8 +146,14 @@ def test_as_many_real_pairs_are_masked_as_asked_for(corpora):
     [
         ("In 2024, 3 of 12 came.", ("2024", "12")),
         ("At 3:30 pm on 12/03/2024.", ("3:30", "12/03/2024")),
-        ("It cost $1,000.50, or 3.5%.", ("1,000.50", "3.5")),
-        ("The 20-year-old B52 is 21st.", ("20",)),
+        ("It cost $1,000.50, or 3.5%.", ("$1,000.50", "3.5%")),
+        ("It cost 5 €, not 5, or 12 345,60 €.", ("5 €", "12 345,60 €")),
+        ("At -15 °C or 40°F, not -5.", ("-15 °C", "40°F")),
+        ("Call +49 30 1234567, (030) 123-4567.", ("+49 30 1234567", "(030) 123-4567")),
+        ("Or +1 (555) 123-4567 or 030 12345.", ("+1 (555) 123-4567", "030 12345")),
+        ("Or (555) 123-4567. (555) 12", ("(555) 123-4567", "555", "12")),
+        ("In 2010 300 came, 10 000 000 or 1 000m.", ("2010", "300", "10 000 000")),
+        ("The 20-year-old B52 is 21st.", ()),
         ("See http://a.org/2024 or 2024.", ("http://a.org/2024", "2024")),
         ("Version 1.2.3-4 of v10", ("1.2.3-4",)),
     ],
@@ -156,6 +163,21 @@ def test_numbers_of_two_digits_or_more_are_copied_if_asked_for(text, values):
 
     assert masked.values == values
     assert restore(masked.text, values) == text
+
+
+@given(st.text(st.sampled_from("0123456789 +-.,()€%a")))
+def test_what_is_copied_of_numbers_is_put_back(text):
+    masked = mask_copied(text, lambda each: False, numbers=True)
+
+    assert restore(masked.text, masked.values) == text
+    assert all(any(map(str.isdigit, value)) for value in masked.values)
+
+
+def test_values_are_taken_as_they_were_written():
+    masked = Masked("Say <copy> and <copy>.", ("kowalski", "ab"))
+
+    assert masked.as_written("SAY KOWALSKI AND AB.").values == ("KOWALSKI", "AB")
+    assert masked.as_written("SAY KOWALSKI AND ABC.") == masked
 
 
 def test_addresses_alone_are_masked_if_asked_for():

@@ -137,7 +137,7 @@ class DecodingSettings:
     given."""
 
     copy_numbers: bool = False
-    """Copy numbers of two or more digits, such as 2024, 3:30 or 1,000, as they stand,
+    """Copy numbers of two or more digits, or with a sign, such as 2024, 3:30, 1,000, 5 €,
     with a model that was trained with ``text.placeholders``."""
 
     copy_names: bool = False

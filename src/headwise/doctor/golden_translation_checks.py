@@ -133,11 +133,7 @@ def _native(opened: ModelFolder) -> Check:
 def _encoded(opened: ModelFolder) -> tuple[list[list[int]], list[tuple[str, ...]]]:
     """Return the tokens of each golden source, and what is copied from it."""
     lines = [each.source for each in opened.golden]
-    return opened.task.encode_masked(
-        lines,
-        numbers=opened.decoding.copy_numbers,
-        names=opened.decoding.copy_names,
-    )
+    return opened.task.encode_masked(lines, opened.decoding)
 
 
 def _texts(

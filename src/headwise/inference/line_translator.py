@@ -142,7 +142,7 @@ class LineTranslator:
 
         A short sentence may not show its casing; that of its line comes first.
         """
-        casing = Casing.ORDINARY
+        casing, written = Casing.ORDINARY, text
         if settings.recase and not prefix:
             # Before words are copied: the vocabulary may have é alone, and not É.
             addresses = mask_addresses(text)
@@ -151,10 +151,8 @@ class LineTranslator:
                 casing = casing_of(addresses.text)
             if casing is not Casing.ORDINARY:
                 text = restore(recase(addresses.text), addresses.values)
-        masked = self.codec.mask_copied(
-            text, numbers=settings.copy_numbers, names=settings.copy_names
-        )
-        return masked, casing
+        masked = self.codec.mask_copied(text, settings)
+        return masked.as_written(written), casing
 
     def submit(self, pieces: Sequence[EncodedPiece]) -> list[PendingSearch]:
         """Start the searches of these pieces, one for each different settings."""

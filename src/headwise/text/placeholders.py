@@ -38,6 +38,22 @@ class Masked(NamedTuple):
     text: str
     values: tuple[str, ...]
 
+    def as_written(self, text: str) -> Masked:
+        """Return it with the values at the same places of ``text``.
+
+        ``text`` is what was masked, in other capitals and small letters, of which some
+        change their length: then the values stay.
+        """
+        parts = self.text.split(PLACEHOLDER)
+        if len(text) != sum(map(len, [*parts, *self.values])):
+            return self
+        values, end = [], 0
+        for part, value in zip(parts, self.values, strict=False):
+            start = end + len(part)
+            end = start + len(value)
+            values.append(text[start:end])
+        return self._replace(values=tuple(values))
+
 
 def mask_copied(
     text: str,
@@ -49,8 +65,8 @@ def mask_copied(
     """Replace what is to be copied by placeholders.
 
     A word with an unknown character is copied as a whole, and its neighbours that have
-    one too together with it. With ``numbers``, so are numbers of two or more digits;
-    with ``known_words``, names that are none of them.
+    one too together with it. With ``numbers``, so are numbers of two or more digits or
+    with a sign; with ``known_words``, names that are none of them.
     """
     spans = [*_exact_spans(text)]
     if known_words is not None:
@@ -124,8 +140,25 @@ _EXACT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_NUMBER = re.compile(r"(?<![\w.,:/-])\d+(?:[.,:/-]\d+)*(?![\w/])")
-"""With what stands between digits in decimals, times and dates; not in words."""
+_SPACE = "[ \u00a0\u202f]"
+_SIGNS = "[%‰°€$£¥]"
+_NUMBER = re.compile(
+    rf"""
+    (?<! [\w.,:/-] )
+    [-\u2212]? (?: [€$£¥] {_SPACE}? )?
+    (?: \+ \d+ (?: [ /.-] \d+ | [ ]? \( \d+ \) [ ]? \d+ )*  # telephone numbers
+    | 0 \d+ (?: [ /-] \d\d+ )+
+    | \( [+0] \d+ \) (?: [ /-]? \d+ )+
+    | \( \d{{3}} \) [ ]? \d{{3}} - \d{{4}}
+    | \d{{1,3}} (?: {_SPACE} \d{{3}} )+ (?: [.,] \d+ )? (?! \w | [.,:/-] \d )
+    | \d+ (?: [.,:/-] \d+ )*                                # decimals, times, dates
+    )
+    (?: {_SPACE}? {_SIGNS} [CF]? (?! \w ) )?
+    (?! [\w/] | - \w )
+    """,
+    re.VERBOSE,
+)
+"""A number with its sign, and with what stands between its digits; not in words."""
 
 _MARKS_AFTER = ".,;:!?'’…"
 _OPENING = {")": "(", "]": "[", "}": "{"}
@@ -142,9 +175,10 @@ def _exact_spans(text: str) -> Iterator[Span]:
 
 
 def _number_spans(text: str) -> Iterator[Span]:
-    """Yield numbers of two or more digits."""
+    """Yield numbers of two or more digits or with a sign."""
     for match in _NUMBER.finditer(text):
-        if sum(map(str.isdigit, match.group())) > 1:
+        digits = [each for each in match.group() if each.isdigit()]
+        if len(digits) > 1 or re.search(_SIGNS, match.group()):
             yield match.span()
 
 

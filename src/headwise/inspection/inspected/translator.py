@@ -68,11 +68,7 @@ class InspectedTranslator(InspectedEncoderDecoder):
     def _encode_masked(
         self, text: str
     ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
-        return self.task.encode_masked(
-            [text],
-            numbers=self.decoding.copy_numbers,
-            names=self.decoding.copy_names,
-        )
+        return self.task.encode_masked([text], self.decoding)
 
     def _answers(self, target: str, other: str) -> tuple[list[int], tuple[int, int]]:
         """Return the tokens that two targets share, and the first ones that differ."""

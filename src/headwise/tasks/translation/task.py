@@ -151,9 +151,7 @@ class Translation(TaskDefaults, TextCodec):
         """
         given = [text for text in texts if text.strip()]
         decoding = decoding or self.default_search
-        sources, copied = self.encode_masked(
-            given, numbers=decoding.copy_numbers, names=decoding.copy_names
-        )
+        sources, copied = self.encode_masked(given, decoding)
         outputs = self.search(model, sources, decoding)
         found = (
             Prediction(

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.tasks.translation.alignment import (
     Links,
@@ -40,14 +41,13 @@ class TextCodec:
         """The token of the placeholder in sources; None if there are none."""
         return placeholder_token(self.tokenizers.source, self.tokenizers.settings)
 
-    def mask_copied(
-        self, text: str, *, numbers: bool = False, names: bool = False
-    ) -> Masked:
+    def mask_copied(self, text: str, settings: DecodingSettings) -> Masked:
         """Replace what a translation copies from ``text`` by placeholders.
 
-        Raises ``UsageError`` if ``numbers`` or ``names`` are to be copied without
-        placeholders, or ``names`` without a list of known words.
+        Raises ``UsageError`` if numbers or names are to be copied without placeholders,
+        or names without a list of known words.
         """
+        numbers, names = settings.copy_numbers, settings.copy_names
         if self.source_placeholder is None:
             if numbers or names:
                 raise UsageError(
@@ -79,12 +79,10 @@ class TextCodec:
         return [self.tokenizers.source.encode(text) for text in texts]
 
     def encode_masked(
-        self, texts: Sequence[str], *, numbers: bool = False, names: bool = False
+        self, texts: Sequence[str], settings: DecodingSettings
     ) -> tuple[list[list[int]], list[tuple[str, ...]]]:
         """Tokenize texts in which what is copied is masked; return that as well."""
-        masked = [
-            self.mask_copied(text, numbers=numbers, names=names) for text in texts
-        ]
+        masked = [self.mask_copied(text, settings) for text in texts]
         return self.encode([each.text for each in masked]), [
             each.values for each in masked
         ]
