@@ -1,10 +1,12 @@
 """``headwise demo``: all of it, with a small corpus."""
 
+import numpy as np
 import pytest
 
 from headwise import demo_corpus
 from headwise.cli import demo
 from headwise.inference.translator import Candidate, Translated, Translator
+from headwise.sample_data.samples import SAMPLES, Sample
 
 
 @pytest.fixture
@@ -104,3 +106,38 @@ def test_it_ends_with_scores_translations_and_what_to_type_next(
     again = headwise(*evaluate[1:])
     assert again.code == 0
     assert again.out.startswith(scores[0])
+
+
+@pytest.fixture
+def short_samples(monkeypatch):
+    """Samples of 400 training examples and 40 others a part."""
+    write = Sample.write
+
+    def shortened(self, folder):
+        files = write(self, folder)
+        for part, path in files.items():
+            count = 400 if part == "train" else 40
+            if path.suffix == ".npz":
+                arrays = dict(np.load(path))
+                np.savez(path, **{name: each[:count] for name, each in arrays.items()})
+            else:
+                lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+                path.write_text("".join(lines[:count]), encoding="utf-8")
+        return files
+
+    monkeypatch.setattr(Sample, "write", shortened)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_each_sample_is_learned_and_shown_with_what_to_type_next(
+    headwise, short_samples, tmp_path, name
+):
+    out = tmp_path / "model"
+
+    found = headwise("demo", name, "--out", out, "--max-time", "1s")
+
+    assert found.code == 0, found.error
+    assert "that show combinations not in training:" in found.out
+    *_, use, train = found.out.splitlines()
+    assert str(out) in use
+    assert f"--task {SAMPLES[name].task} --out my-model" in train

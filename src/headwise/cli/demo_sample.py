@@ -50,6 +50,8 @@ def demo_sample(
     train_model(out, recipe, prepare_corpus(out, recipe), "cpu")
     if sample.task == "parsing":
         _show_trees(out, files["test"])
+    elif sample.suffix == ".txt":
+        _show_text(out, files["test"], sample)
     else:
         _show_labels(out, files["test"], sample)
 
@@ -63,7 +65,11 @@ def sample_recipe(
     return resolve(preset="micro", extra=merged(table, extra))
 
 
-FIELDS = {".jsonl": {"format": "dialogues"}, ".npz": {"format": "pictures"}}
+FIELDS = {
+    ".jsonl": {"format": "dialogues"},
+    ".npz": {"format": "pictures"},
+    ".txt": {"format": "text"},
+}
 """Suffix -> settings of the corpora besides the path."""
 
 
@@ -92,6 +98,34 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     output(
         f"Next:\n    headwise {use_command(sample.task)} {out} < YOUR_TEXT\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
+    )
+
+
+def _show_text(out: Path, test: Path, sample: Sample) -> None:
+    """Show perplexity, and sentences that the model completes."""
+    from headwise.cli.text_perplexity import print_perplexity
+    from headwise.inference.load import load_predictor
+    from headwise.inference.text_generator import TextGenerator
+
+    lines = test.read_text(encoding="utf-8").splitlines()
+    output(f"\nOn {len(lines):,} sentences that show combinations not in training:\n")
+    print_perplexity(out, test, device="cpu", stride=None, as_json=False)
+    output("")
+    shown = [line.split() for line in lines[:NUM_SHOWN]]
+    if sample.task == "masked_language_model":
+        given = [" ".join([*words[:-1], "[MASK]."]) for words in shown]
+        found = load_predictor(out).predict(given)
+        command = f'echo "A sentence with a [MASK]." | headwise predict {out}'
+    else:
+        given = [" ".join(words[: len(words) // 2]) for words in shown]
+        generator = TextGenerator.open(out)
+        found = [generator.generate(each).split("\n")[0] for each in given]
+        command = f'headwise generate {out} --prompt "The beginning"'
+    for before, after in zip(given, found, strict=True):
+        output(f"    {before}\n    → {after}\n")
+    output(
+        f"Next:\n    {command}\n"
+        f"    headwise run YOUR.txt --task {sample.task} --out my-model"
     )
 
 

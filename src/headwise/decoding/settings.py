@@ -137,8 +137,8 @@ class DecodingSettings:
     given."""
 
     copy_numbers: bool = False
-    """Copy numbers of two or more digits, or with a sign, such as 2024, 3:30, 1,000, 5 €,
-    with a model that was trained with ``text.placeholders``."""
+    """Copy numbers of two or more digits or with a sign, such as 2024, 3:30, 1,000.50,
+    5 €, as they stand, with a model that was trained with ``text.placeholders``."""
 
     copy_names: bool = False
     """Copy names that the training text does not have, with such a model. Where nouns

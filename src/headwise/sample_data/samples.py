@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 from headwise import storage
+from headwise.sample_data.baskets import baskets
 from headwise.sample_data.commands import commands
 from headwise.sample_data.coreference import coreferences
 from headwise.sample_data.dialogues import Dialogue, dialogues
@@ -19,7 +20,7 @@ from headwise.sample_data.sentiment import reviews
 from headwise.sample_data.sets import most_frequent, sums
 from headwise.sample_data.splits import LabelledText, Splits
 from headwise.sample_data.trees import TreeExample, tree_examples
-from headwise.text.trees import parse_tree
+from headwise.text.trees import Tree, parse_tree
 
 T = TypeVar("T")
 
@@ -83,6 +84,40 @@ def _summaries() -> Parts:
     return _lines(tree_examples(), line)
 
 
+def _tags() -> Parts:
+    """Return sentences, and the part of speech of each word.
+
+    That of a preposition says whether its phrase belongs to a noun or to a verb.
+    """
+
+    def line(example: TreeExample) -> str:
+        tree = parse_tree(example.tree)
+        return f"{' '.join(tree.words)}\t{' '.join(_tags_of(tree))}"
+
+    return _lines(tree_examples(), line)
+
+
+def _tags_of(tree: Tree, above: str = "") -> Iterator[str]:
+    """Yield the tag of each word of a phrase; ``above`` is the phrase that it is in."""
+    for child in tree.subtrees:
+        if not child.is_preterminal:
+            yield from _tags_of(child, tree.label)
+        elif tree.label == "PP" and child.label == "IN":
+            yield f"IN-{above}"
+        else:
+            yield child.label
+
+
+def _sentences() -> Parts:
+    """Return sentences as they are written, one a line."""
+
+    def line(example: TreeExample) -> str:
+        text = " ".join(parse_tree(example.tree).words).replace(" .", ".")
+        return text[0].upper() + text[1:]
+
+    return _lines(tree_examples(), line)
+
+
 def _lines(splits: Splits[T], line: Callable[[T], str]) -> Parts:
     return {
         name: "".join(f"{line(each)}\n" for each in part).encode()
@@ -117,6 +152,19 @@ def _moving_shapes() -> Parts:
             labels=[each.label for each in part],
         )
         for name, part in _parts(videos()).items()
+    }
+
+
+def _digits() -> Parts:
+    """Return pictures of digits and which ones they are as ``.npz`` files."""
+    from headwise.sample_data.digits import digits
+
+    return {
+        name: _npz(
+            images=[each.pixels() for each in part],
+            labels=[each.label for each in part],
+        )
+        for name, part in _parts(digits()).items()
     }
 
 
@@ -165,6 +213,12 @@ SAMPLES: dict[str, Sample] = {
         # After 1,500 updates 97% of the sums are right, and the loss still falls.
         settings=NO_POSITIONS | {"training": {"steps": 6_000}},
     ),
+    "totals": Sample(
+        "what does a basket of things cost?",
+        "regression",
+        _labelled(baskets),
+        settings={"text": {"tokenizer": "words"}},
+    ),
     "pronouns": Sample(
         "which of two nouns does a pronoun stand for?",
         "classification",
@@ -178,9 +232,26 @@ SAMPLES: dict[str, Sample] = {
         suffix=".jsonl",
         settings={
             "text": {"vocab_size": 500},
-            "model": {"positions": "rotary"},
             "training": {"measure": "exact-match"},
         },
+    ),
+    "sentences": Sample(
+        "how does a sentence go on?",
+        "language_model",
+        _sentences,
+        suffix=".txt",
+    ),
+    "blanks": Sample(
+        "which word is missing from a sentence?",
+        "masked_language_model",
+        _sentences,
+        suffix=".txt",
+    ),
+    "tags": Sample(
+        "which part of speech is each word, and what does a preposition belong to?",
+        "tagging",
+        _tags,
+        settings={"text": {"tokenizer": "words"}},
     ),
     "trees": Sample(
         "what is the constituency tree of a sentence?",
@@ -242,6 +313,17 @@ SAMPLES: dict[str, Sample] = {
                 "learning_rate": 0.005,
                 "warmup_steps": 100,
             },
+        },
+    ),
+    "digits": Sample(
+        "which digit was written?",
+        "picture_classification",
+        _digits,
+        suffix=".npz",
+        settings={
+            "picture_classification": {"patch_size": 4},
+            "model": {**OF_PICTURES, "encoder_layers": 3, "dropout": 0.1},
+            "training": {"batch_tokens": 2048, "learning_rate": 0.001},
         },
     ),
     "moving-shapes": Sample(
