@@ -374,3 +374,12 @@ def test_a_setting_without_its_table_is_found():
         resolve(assignments=["learning_rat=0.1"])
     with pytest.raises(SettingsError, match="is not a setting; choose from task"):
         resolve(assignments=["nonsense=1"])
+
+
+@pytest.mark.parametrize("task", ["language_model", "masked_language_model"])
+def test_models_of_plain_text_have_rotary_positions_unless_told_otherwise(task):
+    """Sinusoids teach a masked language model little more than frequencies."""
+    given = {"task": task, "model": {"positions": "learned"}}
+
+    assert resolve(preset="tiny", extra={"task": task}).model.positions == "rotary"
+    assert resolve(preset="tiny", extra=given).model.positions == "learned"

@@ -29,6 +29,9 @@ HELD_OUT_SHARE = 20
 NUM_PROMPTS = 200
 """Validation lines that are kept as text, for samples."""
 
+PROMPT_CHARACTERS = 200
+"""Characters of such a line, at most: of a long one the first words are kept."""
+
 
 def write_documents(
     data: DataSettings,
@@ -156,7 +159,7 @@ def _append(
 def _write_prompts(draft: Path, lines: list[str]) -> None:
     """Write some validation lines, evenly spaced, each with the one after it."""
     pieces = (piece.strip() for line in lines for piece in line.split("\n"))
-    usable = [piece for piece in pieces if piece]
+    usable = [_first_words(piece) for piece in pieces if piece]
     every = max(1, len(usable) // NUM_PROMPTS)
     pairs = list(pairwise(usable))[::every][:NUM_PROMPTS]
     for name, side in (("source", 0), ("target", 1)):
@@ -165,6 +168,12 @@ def _write_prompts(draft: Path, lines: list[str]) -> None:
     (draft / "dropped.tsv").write_text(
         "file\tline\treason\tsource_tokens\ttarget_tokens\n", encoding="utf-8"
     )
+
+
+def _first_words(line: str) -> str:
+    if len(line) <= PROMPT_CHARACTERS:
+        return line
+    return line[:PROMPT_CHARACTERS].rsplit(" ", 1)[0]
 
 
 def _split_facts(tokens: int, window: int) -> SplitFacts:

@@ -38,6 +38,7 @@ LANGUAGE_MODEL = TransformerConfig(
     activation="gelu",
     positions="rotary",
 )
+MASKED_LANGUAGE_MODEL = replace(LANGUAGE_MODEL, encoder_layers=4, dropout=0.1)
 PARSER = TransformerConfig(
     encoder_layers=3,
     decoder_layers=3,
@@ -77,6 +78,9 @@ PRESETS: dict[str, Preset] = {
     "classifier": Preset(CLASSIFIER, "for texts with one label or number each"),
     "tagger": Preset(TAGGER, "for words with a tag each"),
     "language-model": Preset(LANGUAGE_MODEL, "for a book or a shelf of them"),
+    "masked-language-model": Preset(
+        MASKED_LANGUAGE_MODEL, "for text from which an encoder learns"
+    ),
     "parser": Preset(PARSER, "for sentences with a tree each"),
     "g2p": Preset(TRANSDUCER, "for words with their phones"),
     "transducer": Preset(TRANSDUCER, "for words with other words: forms, spellings"),

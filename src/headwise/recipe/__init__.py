@@ -34,6 +34,7 @@ from headwise.tasks.language_model.settings import LanguageModelSettings
 from headwise.tasks.masked_language_model.settings import MaskingSettings
 from headwise.tasks.parsing.settings import ParsingSettings
 from headwise.tasks.picture_classification.settings import PictureSettings
+from headwise.tasks.spec import TaskSpec
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
 
@@ -249,6 +250,7 @@ PRESET_TRAINING: dict[str, Table] = {
     "classifier": LABELLED_DATA,
     "tagger": TAGGED_DATA,
     "language-model": PLAIN_TEXT,
+    "masked-language-model": PLAIN_TEXT,
     "parser": TREES,
     "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
     "transducer": SINGLE_WORDS,
@@ -286,6 +288,7 @@ PRESETS_OF_TASKS = {
     "regression": "classifier",
     "tagging": "tagger",
     "language_model": "language-model",
+    "masked_language_model": "masked-language-model",
     "parsing": "parser",
 }
 """Task -> its preset up to ``FEWEST_FOR_SMALL`` texts."""
@@ -357,7 +360,10 @@ def resolve(
     for message in with_new_names(Recipe, settings)[1]:
         on_message(message)
     task = find_task(settings.get("task", "translation"))
-    below = merged({} if chosen is None else preset_table(chosen), task.defaults)
+    below = merged(
+        {} if chosen is None else preset_table(chosen),
+        _defaults_of(task, settings.get("model")),
+    )
     if task.options is not None:
         below = merged(below, {task.name: as_table(task.options())})
     below = merged(below, pretrained or {})
@@ -365,3 +371,13 @@ def resolve(
     if isinstance(training, dict) and training.get("epochs", ABSENT) != ABSENT:
         training.setdefault("steps", ABSENT)
     return read(Recipe, merged(below, settings))
+
+
+def _defaults_of(task: TaskSpec, model: Any) -> Mapping[str, Any]:
+    """Return the defaults of a task; models of other kinds have no rotary positions."""
+    kind = model.get("kind") if isinstance(model, dict) else None
+    if kind in (None, "transformer"):
+        return task.defaults
+    own = task.defaults.get("model", {})
+    others = {name: value for name, value in own.items() if name != "positions"}
+    return {**task.defaults, "model": others}

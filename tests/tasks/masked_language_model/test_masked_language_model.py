@@ -11,6 +11,7 @@ from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import UsageError
 from headwise.inference.load import load_predictor
 from headwise.model.config import TransformerConfig
+from headwise.tasks.masked_language_model.masking import EVERY
 from headwise.tasks.masked_language_model.model import (
     MaskedLanguageModel,
     masked_token_loss,
@@ -123,3 +124,15 @@ def test_each_token_of_a_long_text_is_measured_once(predictor):
 def test_metrics_of_outputs_are_refused(predictor):
     with pytest.raises(UsageError, match="no measure of a masked language model"):
         predictor.opened.any_task.measure("bleu", ["a"], ["a"])
+
+
+def test_a_validation_shows_every_seventh_token_filled_in(predictor):
+    """The others stay; and no text takes a pass for each of its tokens."""
+    task, model = predictor.opened.any_task, predictor.opened.model
+    text = " ".join(["one", "two", "three"] * 7)
+
+    (found,) = task.predict(model, [text])
+
+    same = [a == b for a, b in zip(found.split(), text.split(), strict=True)]
+    assert all(each for n, each in enumerate(same) if n % EVERY != EVERY // 2)
+    assert task.predict(model, [""]) == [""]

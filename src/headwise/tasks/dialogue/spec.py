@@ -31,7 +31,7 @@ class DialogueSpec(LanguageModelSpec):
     pair_format: pair_formats.PairFormat = pair_formats.DIALOGUES
     defaults: Mapping[str, Any] = {
         "text": {"normalization": "lossless", "symbols": SYMBOLS},
-        "model": {"encoder_layers": 0},
+        "model": {"encoder_layers": 0, "positions": "rotary"},
         "training": {"measure": "loss", "label_smoothing": 0.0},
         "decoding": {"beam": 1, "max_length_factor": 0.0, "max_length_offset": 200},
     }

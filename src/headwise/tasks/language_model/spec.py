@@ -36,7 +36,7 @@ class LanguageModelSpec:
     pair_format: pair_formats.PairFormat = pair_formats.DOCUMENTS
     defaults: Mapping[str, Any] = {
         "text": {"normalization": "lossless"},
-        "model": {"encoder_layers": 0},
+        "model": {"encoder_layers": 0, "positions": "rotary"},
         "training": {"measure": "loss", "label_smoothing": 0.0},
         "decoding": {
             "search": "sampling",

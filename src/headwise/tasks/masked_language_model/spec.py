@@ -34,7 +34,8 @@ class MaskedLanguageModelSpec:
     has_two_pass_loss = False
     pair_format = pair_formats.DOCUMENTS
     defaults: Mapping[str, Any] = {
-        "model": {"decoder_layers": 0},
+        # From sinusoids the neighbours of a word are learned late, or never.
+        "model": {"decoder_layers": 0, "positions": "rotary"},
         "training": {"measure": "loss", "label_smoothing": 0.0},
     }
     measures: tuple[str, ...] = ()

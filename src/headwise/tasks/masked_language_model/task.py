@@ -70,6 +70,31 @@ class MaskedLanguageModelling(EncoderTask):
             is_mask += [True, *[False] * len(part)]
         return first, is_mask
 
+    def predict(self, model: MaskedLanguageModel, texts: Sequence[str]) -> list[str]:
+        """Return each text with every ``EVERY``-th token as the model fills it in.
+
+        The others stay, so that training shows what has been learned.
+        """
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.inference_mode():
+                return [self._filled_in(model, text) for text in self.encode(texts)]
+        finally:
+            model.train(was_training)
+
+    def _filled_in(self, model: MaskedLanguageModel, tokens: Sequence[int]) -> str:
+        found: list[int] = []
+        for window in windows(tokens, self.max_tokens):
+            self.check_stop()
+            row = torch.tensor(window, device=model.device)
+            text = RaggedTokens.from_lengths(row, row.new_tensor([len(row)]))
+            masked, chosen = mask_every(text, EVERY // 2)
+            if chosen.any():
+                row[chosen] = _best_tokens(model(masked, chosen))[1]
+            found += row.tolist()
+        return self.tokenizers.source.decode(found)
+
     def predictions(
         self,
         model: MaskedLanguageModel,
@@ -109,10 +134,8 @@ class MaskedLanguageModelling(EncoderTask):
             texts = RaggedTokens.from_lengths(row, row.new_tensor([len(row)]))
             here = is_mask[len(found) : len(found) + len(row)]
             chosen = torch.tensor(here, device=model.device)
-            log_p = model(texts, chosen).float().log_softmax(dim=1)
-            best, token = log_p[:, len(SPECIALS) :].max(dim=1)
+            best, row[chosen] = _best_tokens(model(texts, chosen))
             total += best.sum().item()
-            row[chosen] = token + len(SPECIALS)
             found += row.tolist()
         return Prediction(
             output=self.tokenizers.source.decode(found), log_probability=total
@@ -193,3 +216,10 @@ class MaskedLanguageModelling(EncoderTask):
     ) -> Score:
         """Raise ``UsageError``: a masked language model is measured by its loss."""
         raise UsageError(f"{metric} is no measure of a masked language model; use loss")
+
+
+def _best_tokens(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ln p of the best token of each row, and which it is; none is special."""
+    log_p = logits.float().log_softmax(dim=1)
+    best, token = log_p[:, len(SPECIALS) :].max(dim=1)
+    return best, token + len(SPECIALS)
