@@ -41,6 +41,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from start_up import processor_seconds, summary
 
+from headwise.decoding.settings import DecodingSettings
 from headwise.inference.translator import Translated, Translator, load
 
 ROOT = Path(__file__).parents[1]
@@ -231,11 +232,10 @@ VARIANTS: dict[str, Callable[[Pairs], Variant]] = {
 
 def measure_unknown_names(translator: Translator, pairs: Pairs) -> dict[str, Any]:
     """Return chrF of the sentences with names that are copied, and of them uncopied."""
-    texts = translator.opened.texts
+    mask = translator.opened.texts.mask_copied
+    without, copying = DecodingSettings(), DecodingSettings(copy_names=True)
     changed = [
-        pair
-        for pair in pairs
-        if texts.mask_copied(pair[0], names=True) != texts.mask_copied(pair[0])
+        pair for pair in pairs if mask(pair[0], copying) != mask(pair[0], without)
     ]
     sources, references = map(list, zip(*changed, strict=True))
     return {
