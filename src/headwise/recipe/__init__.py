@@ -212,6 +212,11 @@ PLAIN_TEXT: Table = {
 }
 """For text without a second side: the rate falls once more of it brings no gain."""
 
+SHORT_WINDOWS = merged(
+    PLAIN_TEXT, {"data": {"max_tokens": 64}, "training": {"batch_tokens": 4096}}
+)
+"""For masked words, whose neighbours say the most of them."""
+
 TREES: Table = {
     "text": {"vocab_size": 4000},
     "training": {
@@ -250,7 +255,7 @@ PRESET_TRAINING: dict[str, Table] = {
     "classifier": LABELLED_DATA,
     "tagger": TAGGED_DATA,
     "language-model": PLAIN_TEXT,
-    "masked-language-model": PLAIN_TEXT,
+    "masked-language-model": SHORT_WINDOWS,
     "parser": TREES,
     "g2p": merged(SINGLE_WORDS, {"text": {"target_tokenizer": "spaces"}}),
     "transducer": SINGLE_WORDS,
