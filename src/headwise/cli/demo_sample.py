@@ -95,8 +95,9 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
     for source, reference, found in islice(shown, NUM_SHOWN):
         verdict = "correct" if found == reference else f"it is {reference}"
         output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
+    given = f"YOUR{sample.suffix}" if sample.suffix == ".npz" else "< YOUR_TEXT"
     output(
-        f"Next:\n    headwise {use_command(sample.task)} {out} < YOUR_TEXT\n"
+        f"Next:\n    headwise {use_command(sample.task)} {out} {given}\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
     )
 
