@@ -110,13 +110,13 @@ def test_it_ends_with_scores_translations_and_what_to_type_next(
 
 @pytest.fixture
 def short_samples(monkeypatch):
-    """Samples of 400 training examples and 40 others a part."""
+    """Samples of 2,000 training examples and 40 others a part."""
     write = Sample.write
 
     def shortened(self, folder):
         files = write(self, folder)
         for part, path in files.items():
-            count = 400 if part == "train" else 40
+            count = 2_000 if part == "train" else 40
             if path.suffix == ".npz":
                 arrays = dict(np.load(path))
                 np.savez(path, **{name: each[:count] for name, each in arrays.items()})

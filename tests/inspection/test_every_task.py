@@ -190,7 +190,7 @@ def test_a_change_is_seen_by_all_backends(inspector, text):
 
     assert found.after[0].text == zeroed.text
     if zeroed.log_probability is not None:
-        expected = pytest.approx(zeroed.log_probability, abs=1e-4)
+        expected = pytest.approx(zeroed.log_probability, rel=1e-5, abs=1e-4)
         assert found.after[0].log_probability == expected
 
 
