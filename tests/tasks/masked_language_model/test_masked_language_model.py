@@ -7,15 +7,19 @@ import torch
 from tests.tasks.examples import train_example
 from torch.nn import functional as F
 
+from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.errors import UsageError
 from headwise.inference.load import load_predictor
 from headwise.model.config import TransformerConfig
+from headwise.recipe import resolve
 from headwise.tasks.masked_language_model.masking import EVERY
 from headwise.tasks.masked_language_model.model import (
     MaskedLanguageModel,
     masked_token_loss,
 )
+from headwise.tasks.masked_language_model.settings import MaskingSettings
+from headwise.tasks.masked_language_model.spec import MaskedLanguageModelSpec
 from headwise.text.vocabulary import PAD, START, UNKNOWN
 
 COUNTING = ["one", "two", "three", "four", "five", "six"] * 2
@@ -136,3 +140,24 @@ def test_a_validation_shows_every_seventh_token_filled_in(predictor):
     same = [a == b for a, b in zip(found.split(), text.split(), strict=True)]
     assert all(each for n, each in enumerate(same) if n % EVERY != EVERY // 2)
     assert task.predict(model, [""]) == [""]
+
+
+def test_a_mark_after_a_mask_is_tokenized_as_after_a_word(tmp_path):
+    """SentencePiece would begin a word before it, which no training text has."""
+    train = tmp_path / "train.txt"
+    train.write_text("One hat. This hat is. The scarf, the hat.\n" * 40)
+    table = {
+        "data": {"corpora": [{"source": str(train), "format": "text"}]},
+        "text": {"tokenizer": "unigram", "vocab_size": 40},
+        "task": "masked_language_model",
+    }
+    recipe = resolve(preset="micro", extra=table)
+    tokenizers = prepare_corpus(tmp_path / "run", recipe).tokenizers
+    task = MaskedLanguageModelSpec().open(tokenizers, MaskingSettings())
+
+    for end in (".", ", the hat.", " is."):
+        tokens, is_mask = task.encode_with_masks(f"This [MASK]{end}")
+        after = tokens[is_mask.index(True) + 1 :]
+        whole = task.encode([f"This hat{end}"])[0]
+        assert after == whole[len(whole) - len(after) :]
+        assert len(after) == len(whole) - len(task.encode(["This hat"])[0])

@@ -63,12 +63,26 @@ class MaskedLanguageModelling(EncoderTask):
 
     def encode_with_masks(self, text: str) -> tuple[list[int], list[bool]]:
         """Return the tokens of a text, and which of them stand for ``MASK``."""
-        first, *others = map(self.tokenizers.source.encode, text.split(MASK))
-        is_mask = [False] * len(first)
+        before, *others = text.split(MASK)
+        tokens = self.tokenizers.source.encode(before)
+        is_mask = [False] * len(tokens)
         for part in others:
-            first += [UNKNOWN, *part]
-            is_mask += [True, *[False] * len(part)]
-        return first, is_mask
+            after = self._encode_after_mask(part)
+            tokens += [UNKNOWN, *after]
+            is_mask += [True, *[False] * len(after)]
+        return tokens, is_mask
+
+    def _encode_after_mask(self, part: str) -> list[int]:
+        """Return the tokens of what follows a mask, as they are if a word stands there.
+
+        A mark without a space before it then has no token of a word's start, which
+        SentencePiece puts before any text.
+        """
+        tokenizer = self.tokenizers.source
+        tokens = tokenizer.encode(part)
+        if part[:1].strip() and tokens and not tokenizer.decode(tokens[:1]):
+            return tokens[1:]
+        return tokens
 
     def predict(self, model: MaskedLanguageModel, texts: Sequence[str]) -> list[str]:
         """Return each text with every ``EVERY``-th token as the model fills it in.
