@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import classification_trials
-from result_file import TRAINING
+from classification_trials import REHEARSAL, SOURCES
 from review_texts import pretraining_texts, read_text
 from sentiment import Examples
 from trials import mean_and_deviation, run_data_trials, run_trial
@@ -36,8 +36,6 @@ from headwise.storage import write_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "pretraining_trials.json"
-SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "src/headwise/recipe/*"]
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 PARAGRAPHS = 20
 """Paragraphs of each novel that train."""
 

@@ -130,41 +130,42 @@ def _parts(splits: Splits[T]) -> Mapping[str, Sequence[T]]:
 
 
 def _scenes() -> Parts:
-    """Return pictures and their captions as ``.npz`` files."""
+    """Return pictures and their captions."""
     from headwise.sample_data.scenes import scenes
 
-    return {
-        name: _npz(
-            images=[each.pixels() for each in part],
-            labels=[each.sentence for each in part],
-        )
-        for name, part in _parts(scenes()).items()
-    }
-
-
-def _moving_shapes() -> Parts:
-    """Return videos and their labels as ``.npz`` files."""
-    from headwise.sample_data.moving_shapes import videos
-
-    return {
-        name: _npz(
-            videos=[each.frames() for each in part],
-            labels=[each.label for each in part],
-        )
-        for name, part in _parts(videos()).items()
-    }
+    return _pictures(
+        scenes(), "images", lambda each: each.pixels(), lambda each: each.sentence
+    )
 
 
 def _digits() -> Parts:
-    """Return pictures of digits and which ones they are as ``.npz`` files."""
+    """Return pictures of digits and which ones they are."""
     from headwise.sample_data.digits import digits
 
+    return _pictures(
+        digits(), "images", lambda each: each.pixels(), lambda each: each.label
+    )
+
+
+def _moving_shapes() -> Parts:
+    """Return videos and their labels."""
+    from headwise.sample_data.moving_shapes import videos
+
+    return _pictures(
+        videos(), "videos", lambda each: each.frames(), lambda each: each.label
+    )
+
+
+def _pictures(
+    splits: Splits[T], name: str, draw: Callable[[T], Any], label: Callable[[T], str]
+) -> Parts:
+    """Return pictures or videos under ``name``, and labels, as ``.npz`` files."""
     return {
-        name: _npz(
-            images=[each.pixels() for each in part],
-            labels=[each.label for each in part],
+        part: _npz(
+            **{name: [draw(each) for each in examples]},
+            labels=[label(each) for each in examples],
         )
-        for name, part in _parts(digits()).items()
+        for part, examples in _parts(splits).items()
     }
 
 
