@@ -10,8 +10,10 @@ preset that ``headwise run`` chooses by the number of pairs. The validation set 
 ``--test`` reads the test set, with one reference and with all that there are, once a
 trial. ``muon-ensemble`` is the models of three seeds, ``muon-distilled`` learns from
 its translations too, ``muon-interpolated`` from those of a beam that are nearest to the
-references. The figures of trials and seeds that ran before stay in the result file: it
-is the ledger.
+references. ``tiny-8-minutes-distilled`` and ``-teachers`` do so with small models.
+``tiny-8-minutes-reverse`` translates into English; ``-back-translated`` learns from its
+translations of French or German sentences of other pairs. The figures of trials and
+seeds that ran before stay in the result file: it is the ledger.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from trials import (
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.load import load_predictor
-from headwise.inference.synthetic_pairs import make_pairs
+from headwise.inference.synthetic_pairs import SyntheticPair, make_pairs
 from headwise.inference.translator import Translator, load
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
 from headwise.recipe import Recipe, preset_for
@@ -132,6 +134,9 @@ def with_technique(changes: Table, steps: int = 2000) -> Table:
     return merged(timed("tiny", steps), changes)
 
 
+BT = "<BT>"
+"""What stands before a source that was back-translated."""
+
 UNIGRAM: Table = {"text": {"tokenizer": "unigram"}}
 NO_COOLDOWN: Table = {"cooldown": "none"}
 
@@ -193,6 +198,14 @@ TRIALS: dict[str, Table] = {
         f"tiny-8-minutes-{name}": with_technique(changes)
         for name, changes in TECHNIQUES.items()
     },
+    **{
+        f"tiny-8-minutes-{name}": with_technique({})
+        for name in ("reverse", "distilled", "teachers")
+    },
+    **{
+        f"tiny-8-minutes-{name}": with_technique({"text": {"symbols": [BT]}})
+        for name in ("back-translated", "back-translated-by-sampling")
+    },
     "tiny-both-directions": with_technique({"data": {"both_directions": True}}, 1300),
     "tiny-both-directions-then-one": with_technique(
         {"training": {"learning_rate": 0.001, "schedule": "linear", **NO_COOLDOWN}}, 700
@@ -209,13 +222,17 @@ BEGINS_WITH = {
 }
 """Name of a trial -> the trial of the same seed whose model it starts from."""
 
-ENSEMBLES = {"muon-ensemble": ("muon-on-gpu", (1, 2, 3))}
+ENSEMBLES = {
+    "muon-ensemble": ("muon-on-gpu", (1, 2, 3)),
+    "tiny-ensemble": ("tiny-8-minutes", (1, 2, 3)),
+}
 """Name of a trial that trains nothing -> trial and seeds of its models."""
 
 LEARNS_FROM = {
     "muon-distilled": "muon-ensemble",
     "muon-distilled-alone": "muon-ensemble",
     "muon-interpolated": "muon-ensemble",
+    "tiny-8-minutes-distilled": "tiny-ensemble",
 }
 """Name of a trial -> the ensemble whose translations of the training sources are
 training text as well (sequence-level knowledge distillation, Kim and Rush 2016)."""
@@ -229,6 +246,22 @@ INTERPOLATED = ("muon-interpolated",)
 Section 3.3)."""
 
 CANDIDATES = 5
+
+TEACHERS = {"tiny-8-minutes-teachers": "tiny-ensemble"}
+"""Name of a trial -> the ensemble whose probabilities it learns from as well."""
+
+REVERSE = ("tiny-8-minutes-reverse",)
+"""Trials that translate into English."""
+
+BACK_TRANSLATED: dict[str, Table] = {
+    "tiny-8-minutes-back-translated": {"beam": 4},
+    "tiny-8-minutes-back-translated-by-sampling": {"search": "sampling"},
+}
+"""Name of a trial -> the search by which the model of ``REVERSE`` of the same seed
+translates the targets of ``NUM_MONOLINGUAL`` pairs that follow those of training
+(back-translation, Sennrich et al. 2016). Real pairs count twice."""
+
+NUM_MONOLINGUAL = 40_000
 
 BLOCK = 10_000
 """Sources that are translated between two writes."""
@@ -268,9 +301,12 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     recipe = recipe_of(name, seed, arguments, folder)
     dev = rows("dev.allrefs.tsv", arguments)
     columns = [row[0] for row in dev], [row[1] for row in dev]
+    if name in REVERSE:
+        columns = columns[1], columns[0]
     run = run_trial(folder, recipe, columns, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # of the validation set
-    run["scores"] = all_scores(folder, [folder], arguments)
+    reverse = name in REVERSE
+    run["scores"] = all_scores(folder, [folder], arguments, reverse=reverse)
     return run
 
 
@@ -294,16 +330,19 @@ def recipe_of(
     """Write the training and validation sets; return the recipe of a trial."""
     train = rows("train.tsv", arguments)[: arguments.pairs]
     dev = rows("dev.tsv", arguments)
-    tables = {}
+    if name in REVERSE:
+        train, dev = ([[b, a] for a, b in pairs] for pairs in (train, dev))
+    tables: dict[str, Table] = {}
     for part, pairs in (("train", train), ("dev", dev)):
         size = f"{len(pairs)}-" if part == "train" else ""
-        path = arguments.work / "data" / f"{arguments.language}-{size}{part}.tsv"
+        file = f"{'-'.join(languages(name, arguments)[1:])}-{size}{part}.tsv"
+        path = arguments.work / "data" / file
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, "".join("\t".join(pair) + "\n" for pair in pairs))
         tables[part] = {"source": str(path)}
     own: Table = {
         "seed": seed,
-        "languages": ["en", arguments.language],
+        "languages": languages(name, arguments),
         "data": {"corpora": [tables["train"]], "dev": tables["dev"]},
     }
     if name in BEGINS_WITH:
@@ -314,8 +353,15 @@ def recipe_of(
         tables["distilled"] = {"source": str(path)}
         corpora = [tables[part] for part in ("train", "distilled")]
         own["data"]["corpora"] = corpora[1:] if name in ALONE else corpora
+    if name in BACK_TRANSLATED:
+        path = back_translated(name, seed, arguments)
+        own["data"]["corpora"] = [{**tables["train"], "weight": 2.0}]
+        own["data"]["corpora"].append({"source": str(path)})
+    if name in TEACHERS:
+        teachers = models_of(TEACHERS[name], arguments)
+        own["training"] = {"teacher": [str(each / "best") for each in teachers]}
     if arguments.rehearse:
-        own |= {"text": {"vocab_size": 300}, "training": REHEARSAL}
+        own = merged(own, {"text": {"vocab_size": 300}, "training": REHEARSAL})
     changes = dict(TRIALS[name])
     preset = changes.pop("preset", preset_for(len(train)))
     return resolve_checked(
@@ -324,6 +370,32 @@ def recipe_of(
         out=folder,
         assignments=arguments.set,
     )
+
+
+def languages(name: str, arguments: argparse.Namespace) -> list[str]:
+    """Return source and target language of a trial."""
+    pair = ["en", arguments.language]
+    return pair[::-1] if name in REVERSE else pair
+
+
+def back_translated(name: str, seed: int, arguments: argparse.Namespace) -> Path:
+    """Write pairs of translated and real sentences that follow the training pairs."""
+    if arguments.pairs is None:
+        raise SystemExit(
+            f"{name} takes sentences of the pairs that follow: give --pairs"
+        )
+    path: Path = folder_of(name, seed, arguments).with_suffix(".tsv")
+    if not path.is_file():
+        following = rows("train.tsv", arguments, offset=arguments.pairs)
+        following = following[:NUM_MONOLINGUAL]
+        model = load([folder_of(REVERSE[0], seed, arguments)])
+        lines = sorted({target for _, target in following})
+        found = make_pairs(model, lines, BACK_TRANSLATED[name])
+        kept = [each for each in found if not each.reason]
+        if arguments.rehearse:  # its model has learned nothing
+            kept = [SyntheticPair(line, line) for line in lines]
+        write_text(path, "".join(f"{BT} {each.output}\t{each.line}\n" for each in kept))
+    return path
 
 
 def distilled(
@@ -369,31 +441,42 @@ def nearest_outputs(
     return ["" if each.reason else each.output for each in found]
 
 
-def rows(file: str, arguments: argparse.Namespace) -> list[list[str]]:
+def rows(file: str, arguments: argparse.Namespace, offset: int = 0) -> list[list[str]]:
     """Return the rows of a table of the corpus: English, and its translations."""
     path = arguments.corpora / f"tatoeba-en-{arguments.language}" / file
-    lines = read_lines(path)
+    lines = read_lines(path)[offset:]
     return [line.split("\t") for line in lines[: 500 if arguments.rehearse else None]]
 
 
 def all_scores(
-    folder: Path, models: Sequence[Path], arguments: argparse.Namespace
+    folder: Path,
+    models: Sequence[Path],
+    arguments: argparse.Namespace,
+    *,
+    reverse: bool = False,
 ) -> Table:
     """Return the scores of the validation set, and of the test set if it is read."""
     return {
-        part: scores(folder, models, part, arguments)
+        part: scores(folder, models, part, arguments, reverse=reverse)
         for part in ("dev", "test")
         if part == "dev" or arguments.test or score_file(folder, part).is_file()
     }
 
 
 def scores(
-    folder: Path, models: Sequence[Path], part: str, arguments: argparse.Namespace
+    folder: Path,
+    models: Sequence[Path],
+    part: str,
+    arguments: argparse.Namespace,
+    *,
+    reverse: bool = False,
 ) -> Table:
     """Return BLEU, by one and by all references, and chrF; each is translated once."""
 
     def compute() -> Table:
         sources, *columns = zip_longest(*rows(f"{part}.allrefs.tsv", arguments))
+        if reverse:
+            sources, columns = columns[0], [sources]
         model, *others = models
         predict = load(models).translate if others else load_predictor(model).predict
         outputs = predict(sources)
