@@ -224,9 +224,28 @@ BEGINS_WITH = {
 
 ENSEMBLES = {
     "muon-ensemble": ("muon-on-gpu", (1, 2, 3)),
-    "tiny-ensemble": ("tiny-8-minutes", (1, 2, 3)),
+    "tiny-ensemble": ("tiny-8-minutes", (1, 2, 3, 4)),
 }
 """Name of a trial that trains nothing -> trial and seeds of its models."""
+
+SHIPPED = "shipped"
+"""In place of a trial: the model of the language pair that ships."""
+
+BEAM_BY_CHRF: Table = {"beam": 12, "choose": "chrf"}
+SAMPLES_BY_CHRF: Table = {"search": "sampling", "samples": 32, "choose": "chrf"}
+
+SEARCHES: dict[str, tuple[str, Table]] = {
+    "tiny-mbr-beam": ("tiny-8-minutes", BEAM_BY_CHRF),
+    "tiny-mbr-samples": ("tiny-8-minutes", SAMPLES_BY_CHRF),
+    "tiny-beam-12": ("tiny-8-minutes", {"beam": 12}),
+    "shipped": (SHIPPED, {}),
+    "shipped-beam-12": (SHIPPED, {"beam": 12}),
+    "shipped-mbr-beam": (SHIPPED, BEAM_BY_CHRF),
+    "shipped-mbr-bleu": (SHIPPED, {"beam": 12, "choose": "bleu"}),
+    "shipped-mbr-samples": (SHIPPED, SAMPLES_BY_CHRF),
+}
+"""Name of a trial that trains nothing -> whose model it is, and another search than its
+own: minimum Bayes risk (Kumar and Byrne 2004) over an n-best list or samples."""
 
 LEARNS_FROM = {
     "muon-distilled": "muon-ensemble",
@@ -270,7 +289,7 @@ BLOCK = 10_000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--corpora", type=Path, required=True)
-    names = [*TRIALS, *ENSEMBLES]
+    names = [*TRIALS, *ENSEMBLES, *SEARCHES]
     parser.add_argument("--only", type=lambda text: text.split(","), default=names)
     parser.add_argument("--language", choices=("de", "fr"), default="fr")
     parser.add_argument("--pairs", type=int, help="default: all")
@@ -297,6 +316,17 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
             "seed": seed,
             "settings": [each.name for each in models],
             "scores": all_scores(folder, models, arguments),
+        }
+    if name in SEARCHES:
+        folder.mkdir(parents=True, exist_ok=True)
+        trial, search = SEARCHES[name]
+        model = Path(f"en-{arguments.language}")
+        if trial != SHIPPED:
+            model = folder_of(trial, seed, arguments)
+        return {
+            "seed": seed,
+            "settings": {"model": model.name, **search},
+            "scores": all_scores(folder, [model], arguments, search),
         }
     recipe = recipe_of(name, seed, arguments, folder)
     dev = rows("dev.allrefs.tsv", arguments)
@@ -452,12 +482,13 @@ def all_scores(
     folder: Path,
     models: Sequence[Path],
     arguments: argparse.Namespace,
+    search: Table | None = None,
     *,
     reverse: bool = False,
 ) -> Table:
     """Return the scores of the validation set, and of the test set if it is read."""
     return {
-        part: scores(folder, models, part, arguments, reverse=reverse)
+        part: scores(folder, models, part, arguments, search, reverse=reverse)
         for part in ("dev", "test")
         if part == "dev" or arguments.test or score_file(folder, part).is_file()
     }
@@ -468,6 +499,7 @@ def scores(
     models: Sequence[Path],
     part: str,
     arguments: argparse.Namespace,
+    search: Table | None = None,
     *,
     reverse: bool = False,
 ) -> Table:
@@ -477,9 +509,10 @@ def scores(
         sources, *columns = zip_longest(*rows(f"{part}.allrefs.tsv", arguments))
         if reverse:
             sources, columns = columns[0], [sources]
-        model, *others = models
-        predict = load(models).translate if others else load_predictor(model).predict
-        outputs = predict(sources)
+        if len(models) == 1 and search is None:
+            outputs = load_predictor(models[0]).predict(sources)
+        else:
+            outputs = load(models).translate(sources, **(search or {}))
         first = bleu(outputs, columns[0])
         every = BLEU()
         return {
