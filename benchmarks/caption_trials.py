@@ -27,6 +27,7 @@ from typing import Any
 from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement
 from trials import (
+    REHEARSAL,
     add_to_ledger,
     add_training_options,
     computed_once,
@@ -47,7 +48,6 @@ RESULTS = ROOT / "benchmarks" / "results" / "caption_trials.json"
 SOURCES = [*TRAINING, *TRANSLATION, "recipes/multi30k-*.toml"]
 
 TEST_SETS = ("test_2016_flickr", "test_2017_flickr")
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 
 Table = dict[str, Any]
 

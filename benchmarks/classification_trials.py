@@ -46,6 +46,7 @@ from sentiment import (
     write,
 )
 from trials import (
+    REHEARSAL,
     computed_once,
     mean_and_deviation,
     run_data_trials,
@@ -59,7 +60,6 @@ from headwise.settings import merged
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "classification_trials.json"
 SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "src/headwise/recipe/*"]
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 
 Table = dict[str, Any]
 

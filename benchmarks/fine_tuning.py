@@ -23,7 +23,7 @@ from typing import Any
 
 from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION
-from trials import mean_and_deviation, origin, run_data_trials, run_trial
+from trials import REHEARSAL, mean_and_deviation, origin, run_data_trials, run_trial
 
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.translator import Translator, load
@@ -45,7 +45,6 @@ DATA = {
 PRESET = "micro"
 """What ``headwise run`` chooses for so few pairs."""
 
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 
 Table = dict[str, Any]
 

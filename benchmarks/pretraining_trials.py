@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import classification_trials
-from classification_trials import REHEARSAL, SOURCES
+from classification_trials import SOURCES
 from review_texts import pretraining_texts, read_text
 from sentiment import Examples
-from trials import mean_and_deviation, run_data_trials, run_trial
+from trials import REHEARSAL, mean_and_deviation, run_data_trials, run_trial
 
 from headwise.cli.build_recipe import recipe_from_options
 from headwise.storage import write_text

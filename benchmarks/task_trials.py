@@ -44,6 +44,7 @@ import tag_baselines
 from result_file import TRAINING
 from sklearn.datasets import load_digits
 from trials import (
+    REHEARSAL,
     computed_once,
     mean_and_deviation,
     run_data_trials,
@@ -61,7 +62,6 @@ from headwise.text.trees import Tree
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "task_trials.json"
 SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "src/headwise/recipe/*"]
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 WHITE = 16
 """The brightest pixel of scikit-learn's digits."""
 

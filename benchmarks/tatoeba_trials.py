@@ -30,6 +30,7 @@ from corpus_lines import read_lines
 from result_file import TRAINING, TRANSLATION, Measurement
 from sacrebleu.metrics.bleu import BLEU
 from trials import (
+    REHEARSAL,
     add_to_ledger,
     add_training_options,
     computed_once,
@@ -50,7 +51,6 @@ from headwise.storage import write_text
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "tatoeba_trials.json"
 SOURCES = [*TRAINING, *TRANSLATION]
-REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 
 Table = dict[str, Any]
 

@@ -37,6 +37,9 @@ from headwise.training.state import TrainingState
 
 Table = dict[str, Any]
 
+REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
+"""Settings of training with which a rehearsal ends in seconds."""
+
 
 def parse_trial_options(
     parser: argparse.ArgumentParser, results: Path

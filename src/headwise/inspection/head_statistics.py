@@ -20,13 +20,13 @@ from headwise.errors import DataError
 from headwise.inspection.hooks import (
     AttentionCall,
     OnCall,
-    evaluation_mode,
     observe_attention,
 )
 from headwise.inspection.places import AttentionName, Head, attention_layers
 from headwise.inspection.token_pair import require_transformer
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.encoder_decoder import EncoderDecoder
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.translation.pair_scorer import (
     BATCH_TOKENS,
     Pairs,

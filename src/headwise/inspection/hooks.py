@@ -163,14 +163,3 @@ def replace_attribute(
             delattr(module, name)
 
     return undo
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Turn dropout off for a while."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)

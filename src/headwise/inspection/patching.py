@@ -24,7 +24,6 @@ from headwise.errors import UsageError
 from headwise.inspection.hooks import (
     capture_inputs,
     capture_outputs,
-    evaluation_mode,
 )
 from headwise.inspection.places import (
     AttentionKind,
@@ -32,6 +31,7 @@ from headwise.inspection.places import (
     attention_layers,
     blocks,
 )
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
 from headwise.tasks.translation.thread_pool import CheckStop

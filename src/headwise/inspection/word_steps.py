@@ -20,7 +20,6 @@ from headwise.inspection.hooks import (
     AttentionCall,
     SublayerCall,
     capture_inputs,
-    evaluation_mode,
     observe_attention,
     observe_sublayers,
 )
@@ -35,6 +34,7 @@ from headwise.inspection.places import (
 )
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.attention import MultiHeadAttention
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.feed_forward import FeedForward
 from headwise.model.variants.attention import VariantAttention
 from headwise.model.variants.names import variants_of

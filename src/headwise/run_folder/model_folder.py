@@ -21,6 +21,7 @@ from headwise.data.pair_formats import DOCUMENTS
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
 from headwise.model.config import TransformerConfig
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read
@@ -288,10 +289,8 @@ def golden_pairs(
     decoding: DecodingSettings,
 ) -> list[Golden]:
     """Return the outputs for ``sources``, with their log-probabilities."""
-    was_training = model.training
-    model.eval()
-    found = task.predictions(model, sources, decoding)
-    model.train(was_training)
+    with evaluation_mode(model):
+        found = task.predictions(model, sources, decoding)
     return [
         Golden(
             source=source,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.text.vocabulary import END
 from headwise.text.windows import windows
@@ -67,9 +68,7 @@ def vectors_of_texts(
     """
     cut = [windows(text, max_tokens) for text in texts]
     flat = [window for each in cut for window in each]
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         rows = encoder_batches(
             flat, run, device=model.device, alone=alone, check_stop=check_stop
         )
@@ -77,5 +76,3 @@ def vectors_of_texts(
             torch.stack([next(rows) for _ in each]).mean(dim=0) if each else None
             for each in cut
         ]
-    finally:
-        model.train(was_training)

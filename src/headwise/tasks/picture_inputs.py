@@ -17,6 +17,7 @@ from headwise.data.pictures import read_picture
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.token_budget import BATCH_TOKENS
 from headwise.errors import DataError
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.prediction import InputError
 from headwise.tasks.random_shift import shift_pictures
 from headwise.text.patch_tokenizer import PatchTokenizer
@@ -88,9 +89,7 @@ class PictureInputs:
         most = max(1, BATCH_TOKENS // (self.cutter.num_patches + 1))
         step = 1 if self.deterministic else most
         found: dict[int, Tensor] = {}
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluation_mode(model):
             for start in range(0, len(given), step):
                 self.check_stop()
                 batch = given[start : start + step]
@@ -100,6 +99,4 @@ class PictureInputs:
                     torch.from_numpy(patches).to(model.device), lengths.to(model.device)
                 )
                 found.update(zip(batch, run(pictures).cpu(), strict=True))
-        finally:
-            model.train(was_training)
         return [found.get(index) for index in range(len(texts))]

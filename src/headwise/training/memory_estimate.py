@@ -22,6 +22,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
 from headwise.errors import ResourceError, is_out_of_memory
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.data_loader import planned_facts, training_order
@@ -178,9 +179,7 @@ class MemoryEstimator:
     @torch.inference_mode()
     def _validate(self) -> None:
         """Run the largest batches of a validation; gradients stay, as they do then."""
-        was_training = self.model.training
-        self.model.eval()
-        try:
+        with evaluation_mode(self.model):
             facts = self.corpus.facts
             for batch in worst_case_batches(
                 facts.dev,
@@ -197,8 +196,6 @@ class MemoryEstimator:
             outputs = self.task.predict(self.model, texts)
             for metric in self.task.always_measured:  # for the libraries they load
                 self.task.measure(metric, outputs, outputs)
-        finally:
-            self.model.train(was_training)
 
 
 def prediction_batches(

@@ -14,6 +14,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.settings import TrainingSettings
@@ -95,9 +96,7 @@ def validate(
 
     Raises ``NumericsError`` if the loss is NaN or infinite.
     """
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         loss = mean_loss(task, model, corpus)
         if not math.isfinite(loss):
             raise NumericsError(
@@ -112,8 +111,6 @@ def validate(
         sources, references = scored_text(corpus, most)
         outputs = task.predict(model, sources)
         samples = _samples(task, model, sources, references, outputs)
-    finally:
-        model.train(was_training)
     return Validation(
         loss=loss,
         scores={

@@ -18,11 +18,11 @@ from headwise.errors import DataError
 from headwise.inspection.attribution import AttributedOutput, text_of_decoder
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
-from headwise.inspection.hooks import evaluation_mode
 from headwise.inspection.inspected.base import InspectedModel, require_text
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.token_pair import TokenPair, run_model
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.settings import as_table, merged, read
 from headwise.tasks.language_model.task import LINE_TOKENS
 from headwise.tasks.prediction import InputError

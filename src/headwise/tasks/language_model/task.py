@@ -23,6 +23,7 @@ from headwise.errors import UsageError
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.loss import (
     language_model_loss,
@@ -157,13 +158,8 @@ class LanguageModelling(TaskDefaults):
             check_stop=self.check_stop,
             on_beam_step=on_beam_step,
         )
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.inference_mode():
-                return search(decoder, decoder.start([*sources]), decoding, request)
-        finally:
-            model.train(was_training)
+        with evaluation_mode(model), torch.inference_mode():
+            return search(decoder, decoder.start([*sources]), decoding, request)
 
     def text(self, prompt: str, hypothesis: Hypothesis) -> str:
         """Return a prompt with its continuation."""
@@ -208,9 +204,7 @@ class LanguageModelling(TaskDefaults):
 
         The stride is half of the context unless it is given.
         """
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluation_mode(model):
             return sliding_log_probabilities(
                 model,
                 tokens,
@@ -218,8 +212,6 @@ class LanguageModelling(TaskDefaults):
                 stride=stride or max(1, self.context // 2),
                 check_stop=self.check_stop,
             )
-        finally:
-            model.train(was_training)
 
     def context_facts(self, stride: int | None) -> dict[str, int]:
         """Return what :meth:`log_probabilities` depends on, for a signature."""

@@ -17,6 +17,7 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.encoder_batches import mean_vectors
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.masked_language_model.masking import EVERY, mask_batch, mask_every
@@ -89,13 +90,8 @@ class MaskedLanguageModelling(EncoderTask):
 
         The others stay, so that training shows what has been learned.
         """
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.inference_mode():
-                return [self._filled_in(model, text) for text in self.encode(texts)]
-        finally:
-            model.train(was_training)
+        with evaluation_mode(model), torch.inference_mode():
+            return [self._filled_in(model, text) for text in self.encode(texts)]
 
     def _filled_in(self, model: MaskedLanguageModel, tokens: Sequence[int]) -> str:
         found: list[int] = []
@@ -122,13 +118,8 @@ class MaskedLanguageModelling(EncoderTask):
         tokens, each masked in turn (Salazar et al. 2020). A text of more than
         ``max_tokens`` is read in parts.
         """
-        was_training = model.training
-        model.eval()
-        try:
-            with torch.inference_mode():
-                return [self._prediction(model, text) for text in texts]
-        finally:
-            model.train(was_training)
+        with evaluation_mode(model), torch.inference_mode():
+            return [self._prediction(model, text) for text in texts]
 
     def _prediction(self, model: MaskedLanguageModel, text: str) -> Prediction:
         tokens, is_mask = self.encode_with_masks(text)
@@ -181,27 +172,22 @@ class MaskedLanguageModelling(EncoderTask):
         token once. NaN stands at special symbols, which are never masked.
         """
         assert self.max_tokens is not None
-        was_training = model.training
-        model.eval()
         text = torch.tensor(tokens, device=model.device)
         found = torch.full((len(text),), torch.nan)
         size = self.max_tokens
         rows = max(1, BATCH_TOKENS // size)
-        try:
-            with torch.inference_mode():
-                for start in range(0, len(text), rows * size):
-                    part = text[start : start + rows * size]
-                    lengths = [len(each) for each in torch.split(part, size)]
-                    texts = RaggedTokens.from_lengths(part, part.new_tensor(lengths))
-                    for first in range(EVERY):
-                        self.check_stop()
-                        masked, chosen = mask_every(texts, first)
-                        log_p = model(masked, chosen).float().log_softmax(dim=1)
-                        at = start + chosen.nonzero()[:, 0].cpu()
-                        labels = part[chosen][:, None]
-                        found[at] = log_p.gather(1, labels)[:, 0].cpu()
-        finally:
-            model.train(was_training)
+        with evaluation_mode(model), torch.inference_mode():
+            for start in range(0, len(text), rows * size):
+                part = text[start : start + rows * size]
+                lengths = [len(each) for each in torch.split(part, size)]
+                texts = RaggedTokens.from_lengths(part, part.new_tensor(lengths))
+                for first in range(EVERY):
+                    self.check_stop()
+                    masked, chosen = mask_every(texts, first)
+                    log_p = model(masked, chosen).float().log_softmax(dim=1)
+                    at = start + chosen.nonzero()[:, 0].cpu()
+                    labels = part[chosen][:, None]
+                    found[at] = log_p.gather(1, labels)[:, 0].cpu()
         return found
 
     def context_facts(self, stride: None) -> dict[str, int]:

@@ -15,6 +15,7 @@ from headwise.data.pair_formats import word_tokens
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
 from headwise.model.config import TransformerConfig
+from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.encoder_batches import (
     encoder_batches,
     mean_vectors,
@@ -103,9 +104,7 @@ class Tagging(EncoderTask):
             logits: Tensor = model(texts)
             return logits.float().log_softmax(dim=2)
 
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluation_mode(model):
             rows = list(
                 encoder_batches(
                     [_flat(part) for part in parts],
@@ -115,8 +114,6 @@ class Tagging(EncoderTask):
                     check_stop=self.check_stop,
                 )
             )
-        finally:
-            model.train(was_training)
         found = []
         for part, row in zip(parts, rows, strict=True):
             first = torch.tensor([0, *accumulate(map(len, part))][:-1])
