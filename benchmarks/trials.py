@@ -11,6 +11,7 @@ import argparse
 import datetime
 import hashlib
 import json
+import math
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,8 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.inference.load import load_predictor
 from headwise.inference.predictor import Predictor
 from headwise.recipe import Recipe
-from headwise.run_folder.paths import has_checkpoints
+from headwise.reports.history import LIVE, entries
+from headwise.run_folder.paths import LOG, has_checkpoints
 from headwise.run_folder.run import train_run
 from headwise.settings import as_table, merged
 from headwise.storage import write_json
@@ -39,6 +41,9 @@ Table = dict[str, Any]
 
 REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 """Settings of training with which a rehearsal ends in seconds."""
+
+CURVE_POINTS = 50
+"""Points of a learning curve at most, validations apart."""
 
 
 def parse_trial_options(
@@ -119,10 +124,34 @@ def run_trial(
         "tokens": state.tokens,
         "minutes": state.seconds / 60,
         "processor_minutes": processor_minutes,
+        "curve": learning_curve(folder / LOG, recipe.training.measure),
         **origin(recipe, device),
     }
     write_json(done, figures)
     return figures
+
+
+def learning_curve(log: Path, measure: str) -> Table:
+    """Return the learning curve of a run: pairs of updates and a value.
+
+    ``loss`` has the mean training loss of each of up to ``CURVE_POINTS`` parts of the
+    training, by its last update; ``validation`` has what each validation measured.
+    """
+    updates, validations = [], []
+    for entry in entries(log):
+        if entry["what"] == "update":
+            updates.append((entry["step"], entry["loss"]))
+        elif entry["what"] == "validation" and entry["name"] == LIVE:
+            scores = entry["scores"]
+            value = scores[measure]["value"] if measure in scores else entry["loss"]
+            validations.append([entry["step"], float(f"{value:.4g}")])
+    size = max(1, math.ceil(len(updates) / CURVE_POINTS))
+    parts = [updates[start : start + size] for start in range(0, len(updates), size)]
+    loss = [
+        [part[-1][0], float(f"{statistics.mean(loss for _, loss in part):.4g}")]
+        for part in parts
+    ]
+    return {"measure": measure, "loss": loss, "validation": validations}
 
 
 def computed_once(path: Path, compute: Callable[[], Table]) -> Table:
