@@ -150,6 +150,10 @@ TECHNIQUES: dict[str, Table] = {
     "typos": {"training": {"source_noise": {"typos": 0.1}}},
     "norm-pre": {"model": {"norm": "pre"}},
     "norm-deep": {"model": {"norm": "deep"}},
+    "norm-deep-rate-0.001": {
+        "model": {"norm": "deep"},
+        "training": {"learning_rate": 0.001},
+    },
     "inner-dropout": {"model": {"attention_dropout": 0.1, "feed_forward_dropout": 0.1}},
     "linear": {"training": {"schedule": "linear", **NO_COOLDOWN}},
     "cosine": {"training": {"schedule": "cosine", **NO_COOLDOWN}},
