@@ -329,7 +329,7 @@ class TrainingSettings:
         ]
         problems += [
             f"{name} must be 0 or more and finite, not {getattr(self, name)}"
-            for name in ("r_drop", "simcut")
+            for name in ("r_drop", "simcut", "weight_decay")
             if not 0 <= getattr(self, name) < math.inf
         ]
         if not 0 < self.simcut_rate < 1:
@@ -340,7 +340,7 @@ class TrainingSettings:
         problems += [
             f"{name} must be 0 or more and less than 1, not {getattr(self, name)}"
             for name in (
-                *("label_smoothing", "word_dropout", "weight_decay", "cooldown"),
+                *("label_smoothing", "word_dropout", "cooldown"),
                 *("adam_beta1", "adam_beta2", "ema_decay"),
             )
             if getattr(self, name) is not None and not 0 <= getattr(self, name) < 1
