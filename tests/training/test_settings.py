@@ -11,6 +11,11 @@ from headwise.training.schedule import SCHEDULES
 from headwise.training.settings import LOWER_IS_BETTER, MEASURES, TrainingSettings
 
 
+def test_a_weight_decay_may_be_more_than_1():
+    """A step takes this times the learning rate off, which stays far below 1."""
+    assert TrainingSettings(weight_decay=2.0).weight_decay == 2.0
+
+
 def test_the_defaults_are_the_papers():
     """Sections 5.2 to 5.4: 100,000 updates, about 25,000 tokens, Adam, ε_ls 0.1."""
     settings = TrainingSettings()
@@ -49,6 +54,8 @@ def test_the_defaults_are_the_papers():
         ("r_drop", -1.0),
         ("r_drop", math.inf),
         ("simcut", math.nan),
+        ("weight_decay", -0.1),
+        ("weight_decay", math.inf),
         ("simcut_rate", 0.0),
         ("simcut_rate", 1.0),
         ("adam_beta1", -0.1),
