@@ -159,7 +159,7 @@ TECHNIQUES: dict[str, Table] = {
     "cosine": {"training": {"schedule": "cosine", **NO_COOLDOWN}},
     "weight-decay": {"training": {"weight_decay": 0.1}},
     "weight-decay-0.3": {"training": {"weight_decay": 0.3}},
-    "weight-decay-1": {"training": {"weight_decay": 1.0}},
+    "weight-decay-1.0": {"training": {"weight_decay": 1.0}},
     "ema": {"training": {"ema_decay": 0.998}},
 }
 """Techniques that are measured one by one on top of ``tiny-8-minutes``."""
