@@ -10,6 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 BASE = {
+    "evaluation_mode",
     "errors",
     "fork_safe_lock",
     "openmp",
@@ -23,6 +24,7 @@ PARTS |= {"distillation"}
 EXPERIMENT = BASE | PARTS | {"backends", "tasks", "training", "recipe", "run_folder"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "evaluation_mode": set(),
     "wording": set(),
     "settings": {"errors"},
     "storage": {"errors", "settings"},

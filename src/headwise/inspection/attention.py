@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import ResourceError, UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.hooks import (
     AttentionCall,
     OnCall,
@@ -36,7 +37,6 @@ from headwise.model.attention import MultiHeadAttention
 from headwise.model.attention_hooks import record_attention_weights
 from headwise.model.config import TransformerConfig
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.evaluation_mode import evaluation_mode
 
 MAX_WEIGHTS = 200_000_000
 """Most weights and norms that are kept at a time: 800 MB in float32."""

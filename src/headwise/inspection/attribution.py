@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.patch_grid import PatchGrid
 from headwise.inspection.token_pair import TokenPair
 from headwise.model.decoder_only import DecoderOnly, make_window_mask
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS

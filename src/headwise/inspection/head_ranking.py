@@ -15,11 +15,11 @@ from torch import Tensor
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.places import Head, all_heads, find_head
 from headwise.inspection.token_pair import require_transformer
 from headwise.metrics.paired_difference import paired_difference
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.translation.pair_scorer import Pairs, PairScorer
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from headwise.errors import DataError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.hooks import (
     AttentionCall,
     OnCall,
@@ -26,7 +27,6 @@ from headwise.inspection.places import AttentionName, Head, attention_layers
 from headwise.inspection.token_pair import require_transformer
 from headwise.model.attention import MultiHeadAttention
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.translation.pair_scorer import (
     BATCH_TOKENS,
     Pairs,

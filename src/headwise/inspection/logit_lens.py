@@ -13,11 +13,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.hooks import capture_outputs
 from headwise.inspection.output import Alternative, OutputPosition, describe_positions
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.decoder_only import DecoderOnly
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.transformer import Transformer
 from headwise.text.tokenizer import Tokenizer
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.decoder_only import DecoderOnly
 from headwise.model.encoder_decoder import EncoderDecoder
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END
 

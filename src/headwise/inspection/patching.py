@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.hooks import (
     capture_inputs,
     capture_outputs,
@@ -31,7 +32,6 @@ from headwise.inspection.places import (
     attention_layers,
     blocks,
 )
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.transformer import Transformer
 from headwise.tasks.translation.pair_scorer import BATCH_TOKENS
 from headwise.tasks.translation.thread_pool import CheckStop

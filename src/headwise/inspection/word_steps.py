@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headwise.errors import UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.hooks import (
     AttentionCall,
     SublayerCall,
@@ -34,7 +35,6 @@ from headwise.inspection.places import (
 )
 from headwise.inspection.token_pair import TokenPair, run_model
 from headwise.model.attention import MultiHeadAttention
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.feed_forward import FeedForward
 from headwise.model.variants.attention import VariantAttention
 from headwise.model.variants.names import variants_of

@@ -20,8 +20,8 @@ from headwise import storage
 from headwise.data.pair_formats import DOCUMENTS
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import ModelError, SettingsError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.model.config import TransformerConfig
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
 from headwise.settings import as_table, read

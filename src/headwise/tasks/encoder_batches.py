@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
-from headwise.model.evaluation_mode import evaluation_mode
+from headwise.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.text.vocabulary import END
 from headwise.text.windows import windows

@@ -17,7 +17,7 @@ from headwise.data.pictures import read_picture
 from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.token_budget import BATCH_TOKENS
 from headwise.errors import DataError
-from headwise.model.evaluation_mode import evaluation_mode
+from headwise.evaluation_mode import evaluation_mode
 from headwise.tasks.prediction import InputError
 from headwise.tasks.random_shift import shift_pictures
 from headwise.text.patch_tokenizer import PatchTokenizer

@@ -22,7 +22,7 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.data.ragged_batch import Batch
 from headwise.data.token_budget import BATCH_TOKENS, split_by_tokens
 from headwise.errors import ResourceError, is_out_of_memory
-from headwise.model.evaluation_mode import evaluation_mode
+from headwise.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.data_loader import planned_facts, training_order

@@ -12,9 +12,9 @@ from headwise.data.batches import dev_batches
 from headwise.data.picture_entries import shown_source
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import NumericsError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.metrics.perplexity import perplexity
 from headwise.metrics.score import Score
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.training.settings import TrainingSettings

@@ -15,6 +15,7 @@ from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import DataError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.attribution import AttributedOutput, text_of_decoder
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
@@ -22,7 +23,6 @@ from headwise.inspection.inspected.base import InspectedModel, require_text
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.token_pair import TokenPair, run_model
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.settings import as_table, merged, read
 from headwise.tasks.language_model.task import LINE_TOKENS
 from headwise.tasks.prediction import InputError

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from headwise.errors import DataError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.inspection.attribution import AttributedOutput
 from headwise.inspection.comparison import Answer, FoundOutput
 from headwise.inspection.head_ranking import References
@@ -24,7 +25,6 @@ from headwise.inspection.output import Output, positions_of
 from headwise.inspection.patch_grid import grid_of
 from headwise.inspection.token_pair import TokenPair, with_patches
 from headwise.model.encoder_only import EncoderOnly
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.model.masks import make_padding_mask
 from headwise.model.picture_encoder import PictureEncoder
 from headwise.tasks import TASKS

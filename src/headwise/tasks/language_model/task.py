@@ -20,10 +20,10 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.search import SearchRequest, search
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
 from headwise.model.decoder_only import DecoderOnly
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.loss import (
     language_model_loss,

@@ -15,9 +15,9 @@ from headwise.data.ragged_batch import Batch, RaggedTokens
 from headwise.data.token_budget import BATCH_TOKENS
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
+from headwise.evaluation_mode import evaluation_mode
 from headwise.metrics.score import Score
 from headwise.model.config import TransformerConfig
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.encoder_batches import mean_vectors
 from headwise.tasks.encoder_task import EncoderTask
 from headwise.tasks.masked_language_model.masking import EVERY, mask_batch, mask_every

@@ -14,8 +14,8 @@ from headwise.backends.select_encoder import encode_padded
 from headwise.data.pair_formats import word_tokens
 from headwise.data.ragged_batch import RaggedTokens
 from headwise.decoding.settings import DecodingSettings
+from headwise.evaluation_mode import evaluation_mode
 from headwise.model.config import TransformerConfig
-from headwise.model.evaluation_mode import evaluation_mode
 from headwise.tasks.encoder_batches import (
     encoder_batches,
     mean_vectors,

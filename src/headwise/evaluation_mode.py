@@ -1,11 +1,13 @@
-"""A model in evaluation mode for a while: without dropout."""
+"""A model in evaluation mode for a while: without dropout. Needs no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @contextmanager
