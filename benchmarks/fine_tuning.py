@@ -45,7 +45,6 @@ DATA = {
 PRESET = "micro"
 """What ``headwise run`` chooses for so few pairs."""
 
-
 Table = dict[str, Any]
 
 DRAWN = preset_table(PRESET)["training"]

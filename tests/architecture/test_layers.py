@@ -10,8 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "headwise"
 
 BASE = {
-    "evaluation_mode",
     "errors",
+    "evaluation_mode",
     "fork_safe_lock",
     "openmp",
     "settings",

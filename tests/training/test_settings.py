@@ -14,6 +14,12 @@ from headwise.training.settings import LOWER_IS_BETTER, MEASURES, TrainingSettin
 def test_a_weight_decay_may_be_more_than_1():
     """A step takes this times the learning rate off, which stays far below 1."""
     assert TrainingSettings(weight_decay=2.0).weight_decay == 2.0
+    assert TrainingSettings(weight_decay=2.0, learning_rate=0.4).weight_decay == 2.0
+
+
+def test_an_update_does_not_take_off_the_whole_of_a_weight():
+    with pytest.raises(SettingsError, match=r"less than 1, not 2\.0 \* 0\.5"):
+        TrainingSettings(weight_decay=2.0, learning_rate=0.5)
 
 
 def test_the_defaults_are_the_papers():

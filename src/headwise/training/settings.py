@@ -332,6 +332,12 @@ class TrainingSettings:
             for name in ("r_drop", "simcut", "weight_decay")
             if not 0 <= getattr(self, name) < math.inf
         ]
+        if self.weight_decay * (self.learning_rate or 0.0) >= 1:
+            problems.append(
+                f"weight_decay times learning_rate must be less than 1, not "
+                f"{self.weight_decay} * {self.learning_rate}: an update would take off "
+                "the whole of each weight"
+            )
         if not 0 < self.simcut_rate < 1:
             problems.append(
                 f"simcut_rate must be more than 0 and less than 1, not "
