@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.reports.conftest import Opened
 from tests.tasks.examples import EXAMPLES, INPUTS, settings_of
 
 from headwise.cli.batch_size import new_memory_estimator
@@ -19,6 +20,8 @@ from headwise.doctor.folder_checks import check_folder
 from headwise.errors import DataError, SettingsError
 from headwise.inference.load import load, load_predictor
 from headwise.recipe import resolve
+from headwise.reports.history import read_history
+from headwise.reports.run_page import RunPage
 from headwise.run_folder.model_average import average_models
 from headwise.run_folder.paths import task_of_folder
 from headwise.run_folder.run import open_task, train_run
@@ -54,7 +57,8 @@ def trained(name, tmp_path_factory):
     folder = tmp_path_factory.mktemp(name)
     recipe = recipe_of(name, folder)
     run = folder / "run"
-    state = train_run(run, recipe, prepare_corpus(run, recipe))
+    page = RunPage(run, say=pytest.fail)
+    state = train_run(run, recipe, prepare_corpus(run, recipe), callbacks=[page])
     return run, recipe, state
 
 
@@ -175,6 +179,20 @@ def test_the_card_says_how_the_model_is_used(name, trained):
 
     assert TASKS[name].hub_task in card
     assert "headwise " in card
+
+
+def test_the_report_shows_every_score_and_sample(trained):
+    run, _, state = trained
+    page = Opened((run / "report.html").read_text(encoding="utf-8"))
+    best = read_history(run / "log.jsonl").best
+    shown = " ".join(" ".join(page.said()).split())
+
+    assert f"{state.step:,}" in shown
+    assert all(each.name in shown for each in best.scores.values())
+    assert best.samples
+    for sample in best.samples:
+        assert " ".join(sample.reference.split()) in shown
+        assert all(word in shown for word in sample.output.split())
 
 
 def test_a_resumed_run_is_the_run_that_was_never_interrupted(name, trained, tmp_path):
