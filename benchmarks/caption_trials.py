@@ -246,9 +246,16 @@ LEARNS_FROM = {
 text as well."""
 
 
-BY_PUBLISHED_RECIPE = ("published", "published-distilled")
-"""Trials by ``recipes/multi30k-en-LANGUAGE.toml`` as it is; all others change
-``recipes/multi30k-muon.toml``."""
+BY_PUBLISHED_RECIPE: dict[str, Table] = {
+    "published": {},
+    "published-distilled": {},
+    **{
+        f"published-weight-decay-{decay}": {"training": {"weight_decay": decay}}
+        for decay in (0.1, 0.3, 1.0)
+    },
+}
+"""Name of a trial -> what it changes in ``recipes/multi30k-en-LANGUAGE.toml``; all
+others change ``recipes/multi30k-muon.toml``."""
 
 
 def main() -> None:
@@ -272,7 +279,7 @@ def main() -> None:
 
 def changes_of(name: str) -> Table | None:
     """Return what a trial changes; None by the published recipe and for ensembles."""
-    return TRIALS.get(name)
+    return TRIALS.get(name, BY_PUBLISHED_RECIPE.get(name) or None)
 
 
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
@@ -299,7 +306,8 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
         own["data"]["corpora"].append({"source": distilled(name, arguments)})
     published = name in BY_PUBLISHED_RECIPE
     file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
-    table = own if published else merged(TRIALS[name], own)
+    changes = (BY_PUBLISHED_RECIPE if published else TRIALS)[name]
+    table = merged(changes, own)
     if arguments.rehearse:
         table = merged(table, {"training": REHEARSAL})
         if name not in FROM_SHIPPED:  # whose tokenizers are given

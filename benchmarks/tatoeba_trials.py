@@ -212,6 +212,19 @@ TRIALS: dict[str, Table] = {
         f"tiny-8-minutes-{name}": with_technique({"text": {"symbols": [BT]}})
         for name in ("back-translated", "back-translated-by-sampling")
     },
+    "micro-8-minutes-weight-decay-0.3": merged(
+        timed("micro", 7000), {"training": {"weight_decay": 0.3}}
+    ),
+    **{
+        f"muon-8-minutes-dropout-{rate}-weight-decay-{decay}": merged(
+            timed_muon(1700, dropout=rate), {"training": {"weight_decay": decay}}
+        )
+        for rate in (0.1, 0.3)
+        for decay in (0.03, 0.1, 0.3)
+    },
+    "tiny-8-minutes-dropout-0.2-weight-decay-0.3": merged(
+        timed("tiny", 2000, dropout=0.2), {"training": {"weight_decay": 0.3}}
+    ),
     "tiny-both-directions": with_technique({"data": {"both_directions": True}}, 1300),
     "tiny-both-directions-then-one": with_technique(
         {"training": {"learning_rate": 0.001, "schedule": "linear", **NO_COOLDOWN}}, 700

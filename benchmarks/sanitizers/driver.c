@@ -141,6 +141,10 @@ int64_t *random_integers(int64_t count, int64_t low, int64_t high) {
     return x;
 }
 
+float *random_rotations(int64_t positions, int64_t d_k) {
+    return d_k % 2 == 0 && happens(50) ? random_floats(positions * d_k, 1) : 0;
+}
+
 void add_bytes(const void *x, int64_t bytes) { /* Fowler, Noll, Vo */
     const unsigned char *at = x;
     for (int64_t i = 0; i < bytes; i++) checksum = (checksum ^ at[i]) * 0x100000001b3;

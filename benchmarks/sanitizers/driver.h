@@ -27,6 +27,9 @@ float *random_floats(int64_t count, float scale);
 int64_t *integers(int64_t count);
 int64_t *random_integers(int64_t count, int64_t low, int64_t high);
 
+/* A table of rotary positions of heads of width d_k, or NULL: always where that is odd. */
+float *random_rotations(int64_t positions, int64_t d_k);
+
 /* Add results to the checksum and to the measure, a sum of absolute values: it tells whether
  * two results are near, where they cannot have the same bits. */
 void add_floats(const float *x, int64_t count);

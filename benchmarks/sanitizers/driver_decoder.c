@@ -89,6 +89,8 @@ static transformer random_model(int64_t vocabulary, int64_t longest) {
     m.decoder = random_stack(&m, decoder_layers, 1, target);
     m.encoder.embedding = random_embedding(&m, vocabulary, longest);
     m.decoder.embedding = random_embedding(&m, vocabulary, MAX_STEPS);
+    m.encoder.rotations = random_rotations(longest, m.d_k);
+    m.decoder.rotations = random_rotations(MAX_STEPS, m.d_k);
     if (m.pre_norm) m.encoder.norm = random_norm(m.d_model);
     if (m.pre_norm) m.decoder.norm = random_norm(m.d_model);
     m.packed_output = random_matrix(m.d_model, vocabulary, m.terms, biased);
@@ -260,13 +262,14 @@ static void decode_sources(const transformer *m, int64_t vocabulary, int64_t sou
 static void describe_model(const transformer *m, int64_t vocabulary, int64_t sources,
                            int64_t longest) {
     describe("layers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, pre-norm %ld, "
-             "activation %ld, terms %ld, widths %ld and %ld, vocabulary %ld, sources %ld of at "
-             "most %ld",
+             "activation %ld, terms %ld, widths %ld and %ld, rotary %d and %d, vocabulary %ld, "
+             "sources %ld of at most %ld",
              (long)m->encoder.num_sublayers / 2, (long)decoder_layers(m), (long)m->d_model,
              (long)m->heads, (long)m->d_k, (long)m->d_v, (long)m->d_ff, (long)m->pre_norm,
              (long)m->activation,
              (long)m->terms, (long)m->encoder.embedding.width,
-             (long)m->decoder.embedding.width, (long)vocabulary, (long)sources, (long)longest);
+             (long)m->decoder.embedding.width, m->encoder.rotations != 0,
+             m->decoder.rotations != 0, (long)vocabulary, (long)sources, (long)longest);
 }
 
 void decoder_shape(void) {
@@ -324,11 +327,13 @@ void prefill_shape(void) {
     m.decoder.num_sublayers = 2 * layers;
     m.decoder.sublayers = table;
     m.decoder.embedding = random_embedding(&m, vocabulary, longest + 1);
+    m.decoder.rotations = random_rotations(longest + 1, m.d_k);
     m.window = happens(40) ? draw(1, longest) : 0;
     describe("layers %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, window %ld, "
-             "vocabulary %ld, %ld prompts of at most %ld",
+             "rotary %d, vocabulary %ld, %ld prompts of at most %ld",
              (long)layers, (long)m.d_model, (long)m.heads, (long)m.d_k, (long)m.d_v, (long)m.d_ff,
-             (long)m.terms, (long)m.window, (long)vocabulary, (long)rows, (long)longest);
+             (long)m.terms, (long)m.window, m.decoder.rotations != 0, (long)vocabulary, (long)rows,
+             (long)longest);
     int64_t *starts = integers(rows + 1), *padding = integers(rows);
     starts[0] = 0;
     for (int64_t n = 0; n < rows; n++) {

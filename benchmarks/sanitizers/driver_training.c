@@ -102,6 +102,7 @@ static transformer random_model(int64_t vocabulary, int64_t longest) {
     if (encoder_only || !decoder_only) {
         m.encoder = random_stack(&m, encoder_layers, encoder_layer, COUNT(encoder_layer), biased);
         m.encoder.embedding = random_embedding(&m, vocabulary, longest);
+        m.encoder.rotations = random_rotations(longest, m.d_k);
         if (m.pre_norm) m.encoder.norm = random_norm(m.d_model);
     }
     if (encoder_only) return m;
@@ -111,6 +112,7 @@ static transformer random_model(int64_t vocabulary, int64_t longest) {
     else
         m.decoder = random_stack(&m, decoder_layers, decoder_layer, COUNT(decoder_layer), biased);
     m.decoder.embedding = random_embedding(&m, vocabulary, longest);
+    m.decoder.rotations = random_rotations(longest, m.d_k);
     if (m.pre_norm) m.decoder.norm = random_norm(m.d_model);
     return m;
 }
@@ -167,14 +169,15 @@ void training_shape(void) {
         batch.consistency = (consistency){happens(50) ? ONE_WAY : BOTH_WAYS, 2.5f};
     describe("sublayers %ld + %ld, d_model %ld, heads %ld, d_k %ld, d_v %ld, d_ff %ld, terms %ld, "
              "pre-norm %ld, activation %ld, dropout %g, %g and %g, smoothing %g, vocabulary %ld, "
-             "%ld sentences of at most %ld, widths %ld and %ld, learned %ld and %ld, form %ld",
+             "%ld sentences of at most %ld, widths %ld and %ld, learned %ld and %ld, "
+             "rotary %d and %d, form %ld",
              (long)m.encoder.num_sublayers, (long)m.decoder.num_sublayers, (long)m.d_model,
              (long)m.heads, (long)m.d_k, (long)m.d_v, (long)m.d_ff, (long)m.terms, (long)m.pre_norm,
              (long)m.activation, m.dropout, m.attention_dropout, m.feed_forward_dropout,
              batch.smoothing, (long)vocabulary, (long)sentences, (long)longest,
              (long)m.encoder.embedding.width, (long)m.decoder.embedding.width,
              (long)m.encoder.embedding.position_width, (long)m.decoder.embedding.position_width,
-             (long)batch.consistency.form);
+             m.encoder.rotations != 0, m.decoder.rotations != 0, (long)batch.consistency.form);
     if (has_stack(&m.encoder)) batch.source = random_tokens(sentences, longest, vocabulary);
     if (has_stack(&m.decoder)) batch.decoder_input = random_tokens(sentences, longest, vocabulary);
     if (batch.consistency.form) {
