@@ -54,7 +54,7 @@ from trials import (
 )
 
 from headwise.cli.build_recipe import resolve_checked
-from headwise.recipe import preset_for
+from headwise.recipe.preset_training import preset_for
 from headwise.settings import merged
 
 ROOT = Path(__file__).parents[1]

@@ -28,7 +28,8 @@ from trials import REHEARSAL, mean_and_deviation, origin, run_data_trials, run_t
 from headwise.cli.build_recipe import resolve_checked
 from headwise.inference.translator import Translator, load
 from headwise.metrics.bleu_chrf_ter import bleu
-from headwise.recipe import Recipe, preset_for, preset_table
+from headwise.recipe import Recipe
+from headwise.recipe.preset_training import preset_for, preset_table
 from headwise.run_folder.model_average import average_models
 from headwise.settings import merged
 from headwise.storage import write_text

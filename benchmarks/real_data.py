@@ -108,6 +108,11 @@ def run(command: list[str]) -> tuple[str, float, int]:
     return said, time.monotonic() - started, watch.peak
 
 
+def of_the_command(seconds: float, peak: int) -> dict[str, Any]:
+    """Return the time and memory of a command that trained without interruption."""
+    return {"wall_seconds": round(seconds, 1), "peak_memory_mib": round(peak / 2**20)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=TASKS)
@@ -138,6 +143,7 @@ def main() -> None:
     log = [json.loads(line) for line in (out / "log.jsonl").open(encoding="utf-8")]
     updates = [entry for entry in log if entry["what"] == "update"]
     validations = [entry for entry in log if entry["what"] == "validation"]
+    starts = sum(entry["what"] == "start" for entry in log)
     scores = {
         name: json.loads(
             run(
@@ -157,14 +163,14 @@ def main() -> None:
         "headwise": shlex.join(
             [word if isinstance(word, str) else word.name for word in words]
         ),
-        "wall_seconds": round(seconds, 1),
+        "starts": starts,
+        **(of_the_command(seconds, peak) if starts == 1 else {}),
         "training_seconds": round(validations[-1]["seconds"], 1),
         "updates": updates[-1]["step"],
         "tokens": sum(update["tokens"] for update in updates),
         "tokens_per_second_median": round(
             statistics.median(each["tokens"] / each["seconds"] for each in updates)
         ),
-        "peak_memory_mib": round(peak / 2**20),
         "test": scores,
         "validations": [
             {

@@ -74,6 +74,7 @@ steps = {steps}
 batch_tokens = 2048
 schedule = "linear"
 learning_rate = 0.0015
+weight_decay = 0.0
 warmup_steps = {warmup_steps}
 validate_every = {validate_every}
 average_last = 1

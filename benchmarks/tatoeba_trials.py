@@ -44,7 +44,8 @@ from headwise.inference.load import load_predictor
 from headwise.inference.synthetic_pairs import SyntheticPair, make_pairs
 from headwise.inference.translator import Translator, load
 from headwise.metrics.bleu_chrf_ter import bleu, chrf
-from headwise.recipe import Recipe, preset_for
+from headwise.recipe import Recipe
+from headwise.recipe.preset_training import preset_for
 from headwise.settings import merged
 from headwise.storage import write_text
 
@@ -54,7 +55,10 @@ SOURCES = [*TRAINING, *TRANSLATION]
 
 Table = dict[str, Any]
 
-SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1}
+NO_DECAY: Table = {"weight_decay": 0.0}
+"""The presets had none when most trials ran."""
+
+SHORT: Table = {"steps": 3000, "patience": "none", "average_last": 1, **NO_DECAY}
 """Settings of training for four readings of all pairs, or more of fewer pairs."""
 
 PAPER: Table = {**SHORT, "validate_every": 200, "average_last": 5}
@@ -96,7 +100,7 @@ DISTILLED: Table = {
 
 def timed(preset: str, steps: int, *, dropout: float | None = None) -> Table:
     """Return the changes of a trial that time ends, after about ``steps`` updates."""
-    settings = {"steps": steps, "cooldown": 0.2, "patience": "none"}
+    settings = {"steps": steps, "cooldown": 0.2, "patience": "none", **NO_DECAY}
     table: Table = {"preset": preset, "training": settings}
     return table if dropout is None else {**table, "model": {"dropout": dropout}}
 

@@ -6,7 +6,8 @@ import pytest
 
 from headwise.errors import SettingsError
 from headwise.model.presets import PRESETS
-from headwise.recipe import Recipe, preset_for, resolve, words_of
+from headwise.recipe import Recipe, resolve
+from headwise.recipe.preset_training import preset_for, words_of
 from headwise.settings import as_table, as_toml, merged
 
 RECIPES = sorted((Path(__file__).parents[1] / "recipes").glob("**/*.toml"))
@@ -383,3 +384,29 @@ def test_models_of_plain_text_have_rotary_positions_unless_told_otherwise(task):
 
     assert resolve(preset="tiny", extra={"task": task}).model.positions == "rotary"
     assert resolve(preset="tiny", extra=given).model.positions == "learned"
+
+
+@pytest.mark.parametrize(
+    ("training", "on_plateau"),
+    [
+        ({}, "cooldown"),
+        ({"schedule": "constant"}, "cooldown"),
+        ({"schedule": "linear"}, "stop"),
+        ({"schedule": "cosine"}, "stop"),
+        ({"patience": "none"}, "stop"),
+        ({"cooldown": 0}, "stop"),
+        ({"cooldown": 0.1}, "cooldown"),
+        ({"patience": 3, "on_plateau": "stop"}, "stop"),
+    ],
+)
+def test_the_cooldown_of_a_preset_gives_way_to_what_excludes_it(training, on_plateau):
+    recipe = resolve(preset="tiny", extra={"training": training})
+
+    assert recipe.training.on_plateau == on_plateau
+
+
+def test_a_cooldown_that_is_asked_for_with_what_excludes_it_is_refused():
+    training = {"schedule": "linear", "on_plateau": "cooldown"}
+
+    with pytest.raises(SettingsError, match="falls to 0 by itself"):
+        resolve(preset="tiny", extra={"training": training})

@@ -17,7 +17,7 @@ from tests.processes import busy_child, is_gone, write_slow_text
 from tests.tiny import ASSIGNMENTS, write_text
 
 from headwise.data.prepared import PreparedCorpus
-from headwise.recipe import preset_for
+from headwise.recipe.preset_training import preset_for
 from headwise.run_folder.lock import locked
 from headwise.settings import read_toml
 

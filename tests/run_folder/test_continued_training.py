@@ -9,7 +9,7 @@ from tests.tiny import SETTINGS, WORDS, write_text
 from headwise.cli.build_recipe import resolve_checked
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.prepared import PreparedCorpus
-from headwise.recipe import preset_table
+from headwise.recipe.preset_training import preset_table
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.pretrained import Pretrained, longest_texts
 from headwise.run_folder.run import train_run
@@ -96,6 +96,17 @@ def test_few_pairs_are_validated_by_loss_and_others_as_their_preset_says(
     assert validation("micro") == ("loss", 5)
     assert validation("micro", measure="chrf") == ("chrf", 5)
     assert validation("tiny") == ("bleu", tiny["patience"])
+
+
+def test_weights_that_were_learned_do_not_decay_unless_a_recipe_says_so(begun):
+    def decay(begin, **training):
+        own = {"initialize_from": begin, "training": training}
+        own["data"] = {"corpora": [{"source": "a", "target": "b"}]}
+        return resolve_checked(preset="tiny", extra=own).training.weight_decay
+
+    assert decay([]) == preset_table("tiny")["training"]["weight_decay"] > 0
+    assert decay([str(begun)]) == 0
+    assert decay([str(begun)], weight_decay=0.1) == 0.1
 
 
 def test_another_task_takes_the_weights_alone(begun, tmp_path):

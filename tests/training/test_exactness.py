@@ -15,6 +15,7 @@ from headwise.training.optimizer import optimizer_tensors
 
 WAYS = {
     "plainly": {},
+    "with weight decay": {"weight_decay": 0.3},
     "over several batches an update": {"accumulate": 3},
     "with an EMA": {"ema_decay": 0.9},
     "by Muon": {"optimizer": "muon", "weight_decay": 0.1},

@@ -22,7 +22,8 @@ from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings, Layou
 from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
-from headwise.recipe import FEWEST_FOR_SMALL, Recipe, preset_for, resolve
+from headwise.recipe import Recipe, resolve
+from headwise.recipe.preset_training import FEWEST_FOR_SMALL, preset_for
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of

@@ -48,7 +48,7 @@ from headwise.cli.translate_and_score import (
 from headwise.data.pair_formats import DOCUMENTS
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import check_engine, renamed_engine
-from headwise.recipe import words_of
+from headwise.recipe.preset_training import words_of
 from headwise.run_folder.paths import model_path, task_of_folder
 from headwise.settings import as_table
 from headwise.tasks import TASKS, find_task

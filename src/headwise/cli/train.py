@@ -43,7 +43,8 @@ from headwise.cli.options import (
     use_threads,
 )
 from headwise.errors import SettingsError, UsageError
-from headwise.recipe import Recipe, preset_for, words_of
+from headwise.recipe import Recipe
+from headwise.recipe.preset_training import preset_for, words_of
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
 from headwise.tasks import task_of_format

@@ -17,7 +17,8 @@ from headwise.data.prepared import PreparedCorpus, SplitFacts
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.model.config import Stack
-from headwise.recipe import Recipe, preset_table
+from headwise.recipe import Recipe
+from headwise.recipe.preset_training import preset_table
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import (
     BEST,
@@ -163,7 +164,8 @@ class Pretrained:
 
         It may have others. The search is that of the model, but for whether lines are
         split into sentences, which depends on the text; so are the placeholders it was
-        trained with. ``preset`` names the settings of a model whose weights are drawn.
+        trained with. ``preset`` names the settings of a model whose weights are drawn;
+        its weight decay would take off what was learned before, and is left out.
         """
         opened = self.continued
         if opened is None:
@@ -182,6 +184,8 @@ class Pretrained:
         drawn = {} if preset is None else preset_table(preset).get("training", {})
         if (rate := drawn.get("learning_rate")) is not None:
             training["learning_rate"] = rate / FINE_TUNING
+        if "weight_decay" in drawn:
+            training["weight_decay"] = 0.0
         return {**table, "training": training}
 
     def tokenizers(self) -> GivenTokenizers:

@@ -23,6 +23,9 @@ NotFinite = Literal["stop", "skip"]
 OnPlateau = Literal["stop", "cooldown"]
 Devices = Literal["replicate", "shard"]
 
+FALLING_SCHEDULES = ("linear", "cosine")
+"""Schedules that are 0 after the last step."""
+
 LOWER_IS_BETTER = ("loss", "ter", "word-error-rate", "token-error-rate", "rmse")
 """Validation measures of which a lower value is better."""
 
@@ -268,7 +271,7 @@ class TrainingSettings:
     @property
     def falls_to_zero(self) -> bool:
         """Whether the schedule is 0 after the last step, so that it cannot go on."""
-        return self.schedule in ("linear", "cosine")
+        return self.schedule in FALLING_SCHEDULES
 
     @property
     def draws_texts(self) -> bool:
