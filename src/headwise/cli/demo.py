@@ -32,6 +32,7 @@ SETTINGS: dict[str, Any] = {
         "batch_tokens": 768,
         "warmup_steps": 200,
         "learning_rate": 0.003,
+        "weight_decay": 0.0,
         "schedule": "linear",
         "validate_every": 1_000,
         "validation_pairs": 100,
