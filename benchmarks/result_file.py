@@ -145,11 +145,15 @@ def place_of(arguments: argparse.Namespace) -> Path | None:
     return usual if arguments.out is None else Path(arguments.out)
 
 
+PAIR_OF_NUMBERS = re.compile(r"\[\s+([-+.\de]+),\s+([-+.\de]+)\s+\]")
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON for people and programs, whole or not at all."""
+    """Write JSON for people and programs, whole or not at all; a pair in one line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    text = PAIR_OF_NUMBERS.sub(r"[\1, \2]", text)
     beside.write_text(text, encoding="utf-8")
     beside.replace(path)
 
