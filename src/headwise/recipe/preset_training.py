@@ -51,7 +51,6 @@ HUNDRED_THOUSAND_PAIRS: Table = merged(
         "training": {
             "optimizer": "muon",
             "schedule": "linear",
-            "weight_decay": 0.0,
             "patience": 20,
             "on_plateau": "stop",
         }
