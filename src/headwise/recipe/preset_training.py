@@ -79,68 +79,69 @@ LABELLED_DATA: Table = {
 TAGGED_DATA: Table = merged(FEW_DATA, {"training": {"word_dropout": 0.1}})
 """For words with a tag each: much dropout, and a vocabulary that splits rare words."""
 
-SINGLE_WORDS: Table = {
-    "text": {
-        "tokenizer": "characters",
-        "joint": False,
-        "vocab_size": 2000,
-        "normalization": "none",
-    },
+UNTIL_A_PLATEAU: Table = {
     "training": {
         "steps": 10_000,
-        "batch_tokens": 1024,
         "schedule": "constant",
         "optimizer": "muon",
         "warmup_steps": 100,
-        "learning_rate": 0.005,
-        "validate_every": 100,
-        "measure": "word-error-rate",
         "patience": 4,
         "on_plateau": "cooldown",
         "average_last": 1,
-    },
+    }
 }
-"""For single words: characters, and the rate falls once they bring no more gain."""
+"""The rate is constant, and falls once more training brings no gain."""
 
-PLAIN_TEXT: Table = {
-    "text": {"tokenizer": "unigram", "vocab_size": 4000},
-    "training": {
-        "steps": 10_000,
-        "batch_tokens": 2048,
-        "schedule": "constant",
-        "optimizer": "muon",
-        "warmup_steps": 100,
-        "learning_rate": 0.01,
-        "clip_norm": 1.0,
-        "validate_every": 100,
-        "patience": 4,
-        "on_plateau": "cooldown",
-        "average_last": 1,
+SINGLE_WORDS: Table = merged(
+    UNTIL_A_PLATEAU,
+    {
+        "text": {
+            "tokenizer": "characters",
+            "joint": False,
+            "vocab_size": 2000,
+            "normalization": "none",
+        },
+        "training": {
+            "batch_tokens": 1024,
+            "learning_rate": 0.005,
+            "validate_every": 100,
+            "measure": "word-error-rate",
+        },
     },
-}
-"""For text without a second side: the rate falls once more of it brings no gain."""
+)
+"""For single words, read as characters."""
+
+PLAIN_TEXT: Table = merged(
+    UNTIL_A_PLATEAU,
+    {
+        "text": {"tokenizer": "unigram", "vocab_size": 4000},
+        "training": {
+            "batch_tokens": 2048,
+            "learning_rate": 0.01,
+            "clip_norm": 1.0,
+            "validate_every": 100,
+        },
+    },
+)
+"""For text without a second side."""
 
 SHORT_WINDOWS = merged(
     PLAIN_TEXT, {"data": {"max_tokens": 64}, "training": {"batch_tokens": 4096}}
 )
 """For masked words, whose neighbours say the most of them."""
 
-TREES: Table = {
-    "text": {"vocab_size": 4000},
-    "training": {
-        "steps": 10_000,
-        "batch_tokens": 2048,
-        "schedule": "constant",
-        "optimizer": "muon",
-        "warmup_steps": 100,
-        "learning_rate": 0.005,
-        "validate_every": 200,
-        "patience": 4,
-        "on_plateau": "cooldown",
-        "average_last": 1,
+TREES: Table = merged(
+    UNTIL_A_PLATEAU,
+    {
+        "text": {"vocab_size": 4000},
+        "training": {
+            "batch_tokens": 2048,
+            "learning_rate": 0.005,
+            "validate_every": 200,
+        },
     },
-}
-"""For sentences with a tree each: the rate falls once more brings no gain."""
+)
+"""For sentences with a tree each."""
 
 MIDDLE_DATA: Table = {
     "text": {"vocab_size": 16_000},
