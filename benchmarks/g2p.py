@@ -24,10 +24,9 @@ from result_file import TRAINING, Measurement, place_of
 from trials import (
     add_run,
     mean_and_deviation,
-    origin,
     parse_trial_options,
     recipe_of,
-    timed_training,
+    train_trial,
 )
 
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -121,7 +120,7 @@ def trial(
     file = "g2p-all.toml" if tagged else "g2p.toml"
     recipe = recipe_of(ROOT / "recipes" / file, extra, folder)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus)
+    state, trained = train_trial(folder, recipe, corpus)
     translator = load(folder)
     errors = {}
     for each in languages:
@@ -136,10 +135,7 @@ def trial(
         "mean_word_error_rate": statistics.mean(
             each["word-error-rate"] for each in errors.values()
         ),
-        "updates": state.step,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
-        **origin(recipe),
+        **trained,
     }
     write_json(done, figures)
     print(json.dumps({name: figures["mean_word_error_rate"]}), file=sys.stderr)

@@ -31,7 +31,7 @@ import pyppmd
 import torch
 from kneser_ney import KneserNey
 from result_file import TRAINING, Measurement, add_options, place_of
-from trials import add_run, origin, recipe_of, timed_training
+from trials import add_run, recipe_of, train_trial
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.corpus_reader import read_documents
@@ -138,7 +138,7 @@ def trial(size: str, seed: int, files: Files, arguments: argparse.Namespace) -> 
         return found
     recipe = sized_recipe(size, seed, files, folder, rehearse=arguments.rehearse)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
+    state, trained = train_trial(folder, recipe, corpus, arguments.device)
     opened = load_predictor(folder, device=arguments.device).opened
     task, model = opened.any_task, opened.model
     bits = {}
@@ -151,12 +151,8 @@ def trial(size: str, seed: int, files: Files, arguments: argparse.Namespace) -> 
         "parameters": sum(each.numel() for each in model.parameters()),
         "validation": bits["valid"],
         "test": bits["test"],
-        "updates": state.step,
-        "tokens": state.tokens,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
+        **trained,
         "curve": curve(folder, corpus, files["valid"], state.tokens / state.step),
-        **origin(recipe),
     }
     write_json(done, figures)
     return figures

@@ -31,10 +31,9 @@ from result_file import write_json as write_result
 from trials import (
     add_run,
     add_training_options,
-    origin,
     parse_trial_options,
     recipe_of,
-    timed_training,
+    train_trial,
 )
 
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -163,17 +162,13 @@ def trial(
     file = recipe_file(arguments.recipe)
     recipe = recipe_of(file, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
+    state, trained = train_trial(folder, recipe, corpus, arguments.device)
     outputs = load_predictor(folder).predict(words)
     figures = {
         "seed": seed,
         "validation": state.best_value,
         "test": scores(*read_trees_of_lines(outputs, trees)),
-        "updates": state.step,
-        "tokens": state.tokens,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
-        **origin(recipe, arguments.device),
+        **trained,
     }
     print(json.dumps(figures), file=sys.stderr)
     write_json(done, figures)

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from trials import add_run, origin, parse_trial_options, recipe_of, timed_training
+from trials import add_run, parse_trial_options, recipe_of, train_trial
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
@@ -99,7 +99,7 @@ def trial(
         extra["text"] = {"vocab_size": 500}
     recipe = recipe_of(ROOT / "recipes" / "summarization.toml", extra, folder)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus)
+    state, trained = train_trial(folder, recipe, corpus)
     sentences, summaries = zip(*parts["test"], strict=True)
     outputs = load_predictor(folder).predict(sentences)
     figures = {
@@ -108,11 +108,7 @@ def trial(
         "rouge_l": rouge_l(outputs, summaries),
         "exact_match": 100
         * statistics.mean(a == b for a, b in zip(outputs, summaries, strict=True)),
-        "updates": state.step,
-        "tokens": state.tokens,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
-        **origin(recipe),
+        **trained,
     }
     write_json(done, figures)
     return figures

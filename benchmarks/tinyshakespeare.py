@@ -31,10 +31,9 @@ from result_file import TRAINING, Measurement, place_of
 from trials import (
     add_run,
     add_training_options,
-    origin,
     parse_trial_options,
     recipe_of,
-    timed_training,
+    train_trial,
 )
 
 from headwise.cli.prepare_and_train import prepare_corpus
@@ -108,7 +107,7 @@ def trial(
     path = ROOT / "recipes" / f"{arguments.recipe}.toml"
     recipe = recipe_of(path, extra, folder, arguments.set)
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus, arguments.device)
+    state, trained = train_trial(folder, recipe, corpus, arguments.device)
     measured: dict[str, Any]
     if arguments.screen:
         measured = {"validation": state.best_loss}
@@ -117,11 +116,7 @@ def trial(
     figures = {
         "seed": seed,
         **measured,
-        "updates": state.step,
-        "tokens": state.tokens,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
-        **origin(recipe, arguments.device),
+        **trained,
     }
     write_json(done, figures)
     return figures

@@ -106,7 +106,7 @@ def run_trial(
         found: Table = json.loads(done.read_text(encoding="utf-8"))
         return found
     corpus = prepare_corpus(folder, recipe)
-    state, processor_minutes = timed_training(folder, recipe, corpus, device)
+    state, trained = train_trial(folder, recipe, corpus, device)
     inputs, references = test
     model = load_predictor(folder)
     if scores_of:
@@ -120,12 +120,7 @@ def run_trial(
         "validation": state.best_value,
         "test": scores,
         "test_examples": len(inputs),
-        "updates": state.step,
-        "tokens": state.tokens,
-        "minutes": state.seconds / 60,
-        "processor_minutes": processor_minutes,
-        "curve": learning_curve(folder / LOG, recipe.training.measure),
-        **origin(recipe, device),
+        **trained,
     }
     write_json(done, figures)
     return figures
@@ -166,6 +161,21 @@ def mean_and_deviation(values: Sequence[float]) -> Table:
     """Return the mean and the standard deviation, which one value has none of."""
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return {"mean": statistics.mean(values), "deviation": deviation}
+
+
+def train_trial(
+    folder: Path, recipe: Recipe, corpus: PreparedCorpus, device: str = "cpu"
+) -> tuple[TrainingState, Table]:
+    """Train in ``folder``; return the final state and the figures of the training."""
+    state, processor_minutes = timed_training(folder, recipe, corpus, device)
+    return state, {
+        "updates": state.step,
+        "tokens": state.tokens,
+        "minutes": state.seconds / 60,
+        "processor_minutes": processor_minutes,
+        "curve": learning_curve(folder / LOG, recipe.training.measure),
+        **origin(recipe, device),
+    }
 
 
 def timed_training(
