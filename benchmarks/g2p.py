@@ -24,6 +24,7 @@ from result_file import TRAINING, Measurement, place_of
 from trials import (
     add_run,
     mean_and_deviation,
+    mean_minutes,
     parse_trial_options,
     recipe_of,
     train_trial,
@@ -74,7 +75,8 @@ def main() -> None:
         for seed in arguments.seeds:
             runs = add_run(runs, trial(name, members, seed, parts, arguments))
         errors = [run["mean_word_error_rate"] for run in runs]
-        models[name] = {"runs": runs, **mean_and_deviation(errors)}
+        means = {**mean_and_deviation(errors), **mean_minutes(runs)}
+        models[name] = {"runs": runs, **means}
         alone = [each["mean"] for key, each in models.items() if key != "all"]
         figures = {
             "threads": torch.get_num_threads(),

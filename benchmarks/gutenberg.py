@@ -31,7 +31,7 @@ import pyppmd
 import torch
 from kneser_ney import KneserNey
 from result_file import TRAINING, Measurement, add_options, place_of
-from trials import add_run, recipe_of, train_trial
+from trials import add_run, mean_minutes, recipe_of, train_trial
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.corpus_reader import read_documents
@@ -122,8 +122,9 @@ def main() -> None:
                 "device": arguments.device,
                 **{
                     f"mean_{name}": statistics.mean(run[name] for run in runs)
-                    for name in ("validation", "test", "minutes")
+                    for name in ("validation", "test")
                 },
+                **mean_minutes(runs),
                 **measurement.provenance(),
             }
             measurement.write(place_of(arguments), result)

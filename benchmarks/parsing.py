@@ -31,6 +31,7 @@ from result_file import write_json as write_result
 from trials import (
     add_run,
     add_training_options,
+    mean_minutes,
     parse_trial_options,
     recipe_of,
     train_trial,
@@ -117,6 +118,7 @@ def main() -> None:
             "mean_f1_up_to_40_words": statistics.mean(
                 each["up_to_40_words"]["f1"] for each in found
             ),
+            **mean_minutes(runs),
             "right_branching": baseline(trees),
             "threads": torch.get_num_threads(),
         }

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from result_file import TRAINING, Measurement, place_of
 from rouge_score.rouge_scorer import RougeScorer
-from trials import add_run, parse_trial_options, recipe_of, train_trial
+from trials import add_run, mean_minutes, parse_trial_options, recipe_of, train_trial
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.treebank import read_trees
@@ -67,6 +67,7 @@ def main() -> None:
                 "runs": runs,
                 "mean_rouge_l": statistics.mean(found),
                 "deviation": statistics.stdev(found) if len(found) > 1 else None,
+                **mean_minutes(runs),
                 "lead": lead(parts),
                 "threads": torch.get_num_threads(),
             },

@@ -31,6 +31,7 @@ from result_file import TRAINING, Measurement, place_of
 from trials import (
     add_run,
     add_training_options,
+    mean_minutes,
     parse_trial_options,
     recipe_of,
     train_trial,
@@ -74,9 +75,10 @@ def main() -> None:
             "device": arguments.device,
             **{
                 f"mean_{name}": statistics.mean(run[name] for run in runs)
-                for name in ("validation", "windows", "sliding", "minutes")
+                for name in ("validation", "windows", "sliding")
                 if name in run
             },
+            **mean_minutes(runs),
             **measurement.provenance(),
         }
         measurement.write(place_of(arguments), tables)

@@ -292,5 +292,17 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> Table:
         **mean_and_deviation(values),
         "least": min(values),
         "most": max(values),
-        "mean_minutes": statistics.mean(each["minutes"] for each in runs),
+        **mean_minutes(runs),
+    }
+
+
+def mean_minutes(runs: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the mean of the minutes of training, and of those of processors.
+
+    The latter are of the runs that have them.
+    """
+    return {
+        f"mean_{name}": statistics.mean(values)
+        for name in ("minutes", "processor_minutes")
+        if (values := [each[name] for each in runs if each.get(name) is not None])
     }

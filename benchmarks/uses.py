@@ -1,22 +1,19 @@
 """Measure what models of the tasks reach: each use trained with several seeds.
 
 python benchmarks/uses.py --work FOLDER [--only pronouns,sums] [--seeds 1,2,3]
-python benchmarks/uses.py --work FOLDER --plot docs/learning-curves.png
 
 The uses are the generated samples of ``headwise demo NAME``, trained with the settings
 of that command; the seed draws the weights, the batches and the dropout, while the
 examples stay the same. ``VARIANTS`` have other settings on top. The test part, which
 shows combinations that training never does, is read once for each seed, by the model
 that was best on the validation part; the metric that chose it comes first, and is the
-one that is summarised. ``--plot`` draws the learning curves of the result file, of the
-first seed.
+one that is summarised. ``learning_curves.py`` draws the curves of the first seeds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,11 +47,7 @@ USES += VARIANTS
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", type=lambda text: text.split(","), default=USES)
-    parser.add_argument("--plot", type=Path, help="draw the result file, no more")
     arguments = parse_trial_options(parser, RESULTS)
-    if arguments.plot:
-        draw(json.loads(RESULTS.read_text())["uses"], arguments.plot)
-        return
     measurement = Measurement.begin(SOURCES)
     known = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
     uses: dict[str, Any] = known.get("uses", {})
@@ -85,43 +78,6 @@ def measure(name: str, seed: int, arguments: argparse.Namespace) -> dict[str, An
     chosen_by = {recipe.training.measure} - {"loss"}
     metrics = [*dict.fromkeys([*chosen_by, *TASKS[sample.task].final_measures])]
     return run_trial(arguments.work / f"{name}-{seed}", recipe, test, metrics)
-
-
-def draw(uses: dict[str, Any], file: Path) -> None:
-    """Draw the learning curve of the first seed of each use."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    drawn = {
-        name: each["runs"][0]["curve"]
-        for name, each in uses.items()
-        if "curve" in each["runs"][0]
-    }
-    columns = 4
-    figure, axes = pyplot.subplots(
-        math.ceil(len(drawn) / columns),
-        columns,
-        figsize=(11, 2.3 * math.ceil(len(drawn) / columns)),
-        layout="constrained",
-        squeeze=False,
-    )
-    for axis in axes.flat[len(drawn) :]:
-        axis.set_axis_off()
-    for axis, (name, curve) in zip(axes.flat, drawn.items(), strict=False):
-        axis.plot(*zip(*curve["loss"], strict=True), color="C0")
-        axis.set_yscale("log")
-        axis.set_title(name, fontsize=9)
-        axis.tick_params(axis="y", colors="C0", labelsize=7, which="both")
-        axis.tick_params(axis="x", labelsize=7)
-        right = axis.twinx()
-        right.plot(*zip(*curve["validation"], strict=True), "o-", color="C1", ms=3)
-        right.tick_params(axis="y", colors="C1", labelsize=7)
-        right.set_ylabel(curve["measure"], color="C1", fontsize=8)
-    figure.supxlabel("updates", fontsize=9)
-    figure.supylabel("training loss", color="C0", fontsize=9)
-    figure.savefig(file, dpi=110)
 
 
 if __name__ == "__main__":
