@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULT_FILES = ROOT / "benchmarks" / "results"
 PICTURE = ROOT / "docs" / "learning-curves.png"
 COLUMNS = 4
 
@@ -42,7 +42,7 @@ TRAININGS: dict[str, tuple[str, tuple[str, ...]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PICTURE)
-    draw(curves(RESULTS), parser.parse_args().out)
+    draw(curves(RESULT_FILES), parser.parse_args().out)
 
 
 def curves(results: Path) -> dict[str, Any]:
