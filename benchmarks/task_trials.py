@@ -17,6 +17,10 @@ few_tags     the same, 1,000 sentences
 trees        parsing: CRAFT; the first 300 sentences of its dev part of up to 40 words
 few_trees    the same, 2,000 trees
 digits       pictures: scikit-learn's digits; a fifth is held out, which the seed draws
+scenes       captioning: 2,000 of the pictures of ``headwise demo scenes``; those of its
+             dev part are held out
+answers      dialogue: 1,000 of those of ``headwise demo dialogues``; those of its
+             dev part are held out
 words        grapheme to phoneme (translation), 3,600 words of the language that the
              seed chooses; its dev words are held out
 few_words    the same, 500 words
@@ -41,6 +45,7 @@ from typing import Any
 import g2p
 import numpy as np
 import tag_baselines
+from corpus_lines import read_lines
 from result_file import TRAINING
 from sklearn.datasets import load_digits
 from trials import (
@@ -56,12 +61,14 @@ from headwise.cli.translate_and_score import read_parallel
 from headwise.data.pictures import read_labelled_pictures
 from headwise.data.treebank import read_trees
 from headwise.inference.predictor import Predictor
+from headwise.sample_data.samples import SAMPLES
 from headwise.storage import write_text
 from headwise.text.trees import Tree
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "task_trials.json"
 SOURCES = [*TRAINING, "src/headwise/tasks/**/*", "src/headwise/recipe/*"]
+SOURCES += ["src/headwise/sample_data/**/*"]
 WHITE = 16
 """The brightest pixel of scikit-learn's digits."""
 
@@ -183,6 +190,23 @@ def digits(corpora: Path, folder: Path, seed: int) -> Split:
     return Split("picture_classification", paths[0], "accuracy", inputs, references)
 
 
+def scenes(corpora: Path, folder: Path, seed: int) -> Split:
+    files = SAMPLES["scenes"].write(folder / "sample")
+    path = folder / "train.npz"
+    with np.load(files["train"]) as all_of_them:
+        np.savez(path, **{name: each[:2000] for name, each in all_of_them.items()})
+    inputs, references = read_parallel(files["dev"], None, task="captioning")
+    return Split("captioning", path, "exact-match", inputs, references)
+
+
+def answers(corpora: Path, folder: Path, seed: int) -> Split:
+    files = SAMPLES["dialogues"].write(folder / "sample")
+    path = folder / "train.jsonl"
+    write_text(path, "".join(f"{line}\n" for line in read_lines(files["train"])[:1000]))
+    inputs, references = read_parallel(files["dev"], None, task="dialogue")
+    return Split("dialogue", path, "exact-match", inputs, references)
+
+
 def words(corpora: Path, folder: Path, seed: int) -> Split:
     return pronounced(corpora, folder, seed, 3600)
 
@@ -225,6 +249,8 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
         trees,
         few_trees,
         digits,
+        scenes,
+        answers,
         words,
         few_words,
         joined_phones,
@@ -235,6 +261,8 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 TRIALS: dict[str, Table] = {
     "default": {},
     "micro": {"preset": "micro"},
+    "weight-decay": {"training": {"weight_decay": 0.3}},
+    "no-weight-decay": {"training": {"weight_decay": 0.0}},
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},
     "tiny-10-minutes": {"preset": "tiny", "training": {"max_minutes": 10}},
