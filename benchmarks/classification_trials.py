@@ -176,7 +176,7 @@ def regularized(
         "preset": "micro",
         "text": {"tokenizer": tokenizer, "vocab_size": vocab_size},
         "model": {"dropout": 0.4, **(model or {})},
-        "training": {**linear, **training},
+        "training": {**linear, "weight_decay": 0.0, **training},
     }
 
 
@@ -184,7 +184,11 @@ EARLY_STOPPING: Table = {"epochs": "none", "steps": 10_000, "patience": 8}
 
 TRIALS: dict[str, Table] = {
     "default": {},
-    "before": {"preset": "micro", "held_out": 50},
+    "before": {
+        "preset": "micro",
+        "training": {"weight_decay": 0.0},
+        "held_out": 50,
+    },
     "regularized": regularized(),
     "bpe-2000": regularized("bpe", 2000),
     "bpe-8000": regularized("bpe", 8000),

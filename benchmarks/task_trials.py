@@ -260,7 +260,7 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 
 TRIALS: dict[str, Table] = {
     "default": {},
-    "micro": {"preset": "micro"},
+    "micro": {"preset": "micro", "training": {"weight_decay": 0.0}},
     "weight-decay": {"training": {"weight_decay": 0.3}},
     "no-weight-decay": {"training": {"weight_decay": 0.0}},
     "tiny": {"preset": "tiny"},

@@ -23,6 +23,7 @@ SETTINGS = {
         "steps": 1_500,
         "label_smoothing": 0.0,
         "learning_rate": 0.002,
+        "weight_decay": 0.0,
         "schedule": "linear",
         "validate_every": 500,
         "average_last": 1,

@@ -26,7 +26,10 @@ FEW_DATA: Table = {
         "average_last": 5,
     },
 }
-"""For hundreds of pairs: small batches, and frequent validation."""
+"""For hundreds of examples: small batches, and frequent validation."""
+
+FEW_PAIRS: Table = merged(FEW_DATA, {"training": {"weight_decay": 0.3}})
+"""For hundreds of pairs: weight decay as well."""
 
 SMALL_DATA: Table = {
     "text": {"vocab_size": 8000},
@@ -160,7 +163,7 @@ PAPER_TRAINING: Table = {"text": {"vocab_size": 37_000}}
 """Section 5: the defaults, with the joint vocabulary of Section 5.1."""
 
 PRESET_TRAINING: dict[str, Table] = {
-    "micro": FEW_DATA,
+    "micro": FEW_PAIRS,
     "classifier": LABELLED_DATA,
     "tagger": TAGGED_DATA,
     "language-model": PLAIN_TEXT,

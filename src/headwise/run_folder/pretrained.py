@@ -312,7 +312,7 @@ def pretrained_settings(
             parts = "model", "text", "decoding"
             table: Table = {name: begun[name] for name in parts if name in begun}
             training = begun.get("training", {})
-            names = "learning_rate", *BY_LOSS
+            names = "learning_rate", "weight_decay", *BY_LOSS
             table["training"] = {x: training[x] for x in names if x in training}
             return table
     pretrained = Pretrained.open(folders, task)
