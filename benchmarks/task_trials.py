@@ -263,6 +263,7 @@ TRIALS: dict[str, Table] = {
     "micro": {"preset": "micro", "training": {"weight_decay": 0.0}},
     "weight-decay": {"training": {"weight_decay": 0.3}},
     "no-weight-decay": {"training": {"weight_decay": 0.0}},
+    "cooldown": {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}},
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},
     "tiny-10-minutes": {"preset": "tiny", "training": {"max_minutes": 10}},
