@@ -25,16 +25,21 @@ PICTURE = ROOT / "docs" / "learning-curves.png"
 COLUMNS = 4
 
 TRAININGS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "film reviews (SST)": ("sentiment", ("data", "sst")),
-    "the same, pre-trained": ("sentiment", ("data", "sst", "pretrained")),
-    "Shakespeare's characters": ("tinyshakespeare", ("recipes", "tinyshakespeare-cpu")),
-    "parsing (CRAFT)": ("parsing", ("recipes", "craft-parsing-muon")),
-    "summaries (CRAFT)": ("summarization", ()),
-    "SCAN, simple": ("scan", ("recipes", "scan", "simple")),
-    "SCAN, jump": ("scan", ("recipes", "scan-symmetries", "jump")),
-    "SCAN, length": ("scan", ("recipes", "scan-recombination", "length")),
-    "phones, 15 languages": ("g2p", ("models", "all")),
-    "phones, Bulgarian": ("g2p", ("models", "bul")),
+    "film reviews (SST)": ("sentiment", ("data", "sst", "runs")),
+    "the same, pre-trained": ("sentiment", ("data", "sst", "pretrained", "runs")),
+    "it (coreference)": ("coreference", ("runs",)),
+    "Shakespeare's characters": (
+        "tinyshakespeare",
+        ("recipes", "tinyshakespeare-cpu", "runs"),
+    ),
+    "parsing (CRAFT)": ("parsing", ("recipes", "craft-parsing-muon", "runs")),
+    "summaries (CRAFT)": ("summarization", ("runs",)),
+    "digits": ("digits", ("folds",)),
+    "SCAN, simple": ("scan", ("recipes", "scan", "simple", "runs")),
+    "SCAN, jump": ("scan", ("recipes", "scan-symmetries", "jump", "runs")),
+    "SCAN, length": ("scan", ("recipes", "scan-recombination", "length", "runs")),
+    "phones, 15 languages": ("g2p", ("models", "all", "runs")),
+    "phones, Bulgarian": ("g2p", ("models", "bul", "runs")),
 }
 """Title -> result file, and where in it the runs are; the samples follow."""
 
@@ -47,18 +52,18 @@ def main() -> None:
 
 def curves(results: Path) -> dict[str, Any]:
     """Return the curve of the first run of each training that has one, by title."""
-    samples = json.loads((results / "uses.json").read_text(encoding="utf-8"))["uses"]
-    entries = {title: entry(results, *where) for title, where in TRAININGS.items()}
-    entries |= {f"demo {name}": each for name, each in samples.items()}
+    trainings = {title: runs(results, *where) for title, where in TRAININGS.items()}
+    samples = runs(results, "uses", ("uses",))
+    trainings |= {f"demo {name}": each["runs"] for name, each in samples.items()}
     return {
-        title: each["runs"][0]["curve"]
-        for title, each in entries.items()
-        if "curve" in each["runs"][0]
+        title: each[0]["curve"]
+        for title, each in trainings.items()
+        if "curve" in each[0]
     }
 
 
-def entry(results: Path, file: str, path: tuple[str, ...]) -> Any:
-    """Return the entry of a result file at ``path``."""
+def runs(results: Path, file: str, path: tuple[str, ...]) -> Any:
+    """Return what stands at ``path`` of a result file."""
     found = json.loads((results / f"{file}.json").read_text(encoding="utf-8"))
     for name in path:
         found = found[name]

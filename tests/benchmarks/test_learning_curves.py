@@ -22,7 +22,7 @@ def learning_curves(monkeypatch):
     monkeypatch.setattr(
         learning_curves,
         "TRAININGS",
-        {"commands": ("scan", ("recipes", "scan")), "phones": ("g2p", ())},
+        {"commands": ("scan", ("recipes", "runs")), "phones": ("g2p", ("runs",))},
     )
     return learning_curves
 
@@ -31,7 +31,7 @@ def learning_curves(monkeypatch):
 def results(tmp_path):
     """Return a folder of result files, of which one has no curve."""
     files = {
-        "scan": {"recipes": {"scan": {"runs": [{"curve": CURVE}, {}]}}},
+        "scan": {"recipes": {"runs": [{"curve": CURVE}, {}]}},
         "g2p": {"runs": [{"seed": 1}]},
         "uses": {"uses": {"sums": {"runs": [{"curve": {**CURVE, "validation": []}}]}}},
     }
@@ -73,4 +73,4 @@ def test_every_training_that_is_to_be_drawn_is_in_a_result_file(monkeypatch):
     import learning_curves
 
     for file, path in learning_curves.TRAININGS.values():
-        assert learning_curves.entry(learning_curves.RESULT_FILES, file, path)["runs"]
+        assert learning_curves.runs(learning_curves.RESULT_FILES, file, path)
