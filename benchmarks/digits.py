@@ -24,7 +24,7 @@ from result_file import TRAINING, Measurement, add_options, place_of
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold
 from sklearn.svm import SVC
-from trials import recipe_of, run_trial
+from trials import mean_minutes, recipe_of, run_trial
 
 from headwise.data.pictures import read_labelled_pictures
 
@@ -59,7 +59,7 @@ def main() -> None:
                 "folds": rows,
                 "mean_accuracy": statistics.mean(ours),
                 "mean_svc_accuracy": statistics.mean(x["svc_accuracy"] for x in rows),
-                "minutes": sum(row["minutes"] for row in rows),
+                **mean_minutes(rows),
                 "threads": torch.get_num_threads(),
             },
         )
