@@ -151,6 +151,10 @@ DATA: dict[str, Callable[[Path, int], Split]] = {
 """Name of a data set -> what reads its split of a seed."""
 
 
+BEFORE: Table = {"weight_decay": 0.0, "on_plateau": "stop"}
+"""Settings of the preset micro when most trials ran."""
+
+
 def regularized(
     tokenizer: str = "unigram",
     vocab_size: int = 16_000,
@@ -176,7 +180,7 @@ def regularized(
         "preset": "micro",
         "text": {"tokenizer": tokenizer, "vocab_size": vocab_size},
         "model": {"dropout": 0.4, **(model or {})},
-        "training": {**linear, "weight_decay": 0.0, **training},
+        "training": {**linear, **BEFORE, **training},
     }
 
 
@@ -186,7 +190,7 @@ TRIALS: dict[str, Table] = {
     "default": {},
     "before": {
         "preset": "micro",
-        "training": {"weight_decay": 0.0},
+        "training": BEFORE,
         "held_out": 50,
     },
     "regularized": regularized(),

@@ -258,11 +258,14 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 }
 """Name of a data set -> what writes its file of a seed into a folder."""
 
+BEFORE: Table = {"weight_decay": 0.0, "on_plateau": "stop"}
+"""Settings of the preset micro when most trials ran."""
+
 TRIALS: dict[str, Table] = {
     "default": {},
-    "micro": {"preset": "micro", "training": {"weight_decay": 0.0}},
-    "weight-decay": {"training": {"weight_decay": 0.3}},
-    "no-weight-decay": {"training": {"weight_decay": 0.0}},
+    "micro": {"preset": "micro", "training": BEFORE},
+    "no-weight-decay": {"training": BEFORE},
+    "weight-decay": {"training": {"weight_decay": 0.3, "on_plateau": "stop"}},
     "cooldown": {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}},
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},

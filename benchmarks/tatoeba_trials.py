@@ -216,11 +216,11 @@ TRIALS: dict[str, Table] = {
         f"tiny-8-minutes-{name}": with_technique({"text": {"symbols": [BT]}})
         for name in ("back-translated", "back-translated-by-sampling")
     },
-    "micro-until-a-plateau": {"preset": "micro"},
-    "micro-until-a-plateau-cooldown": {
+    "micro-until-a-plateau": {
         "preset": "micro",
-        "training": {"on_plateau": "cooldown"},
+        "training": {"on_plateau": "stop"},
     },
+    "micro-until-a-plateau-cooldown": {"preset": "micro"},
     "micro-8-minutes-weight-decay-0.3": merged(
         timed("micro", 7000), {"training": {"weight_decay": 0.3}}
     ),

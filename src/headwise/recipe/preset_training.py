@@ -28,8 +28,10 @@ FEW_DATA: Table = {
 }
 """For hundreds of examples: small batches, and frequent validation."""
 
-FEW_PAIRS: Table = merged(FEW_DATA, {"training": {"weight_decay": 0.3}})
-"""For hundreds of pairs: weight decay as well."""
+FEW_PAIRS: Table = merged(
+    FEW_DATA, {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}}
+)
+"""For hundreds of pairs: weight decay, and the rate falls after a plateau."""
 
 SMALL_DATA: Table = {
     "text": {"vocab_size": 8000},

@@ -56,7 +56,7 @@ FEW_PAIRS = "micro"
 """The preset of so few pairs that BLEU of those held out, 30 to 50, goes up and down by
 several points from one validation to the next, long after they are translated best."""
 
-BY_LOSS: Table = {"measure": "loss", "patience": 5}
+BY_LOSS: Table = {"measure": "loss", "patience": 5, "on_plateau": "stop"}
 """Settings of fine-tuning a translator on few pairs: the loss falls, and then rises."""
 
 EMBEDDINGS: Mapping[Stack, tuple[str, ...]] = {
