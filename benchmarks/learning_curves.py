@@ -27,7 +27,6 @@ COLUMNS = 4
 TRAININGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "film reviews (SST)": ("sentiment", ("data", "sst", "runs")),
     "the same, pre-trained": ("sentiment", ("data", "sst", "pretrained", "runs")),
-    "it (coreference)": ("coreference", ("runs",)),
     "Shakespeare's characters": (
         "tinyshakespeare",
         ("recipes", "tinyshakespeare-cpu", "runs"),
