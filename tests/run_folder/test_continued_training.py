@@ -90,12 +90,12 @@ def test_few_pairs_are_validated_by_loss_and_others_as_their_preset_says(
         own = {"initialize_from": [str(begun)], "training": training}
         own["data"] = {"corpora": [{"source": "a", "target": "b"}]}
         settings = resolve_checked(preset=preset, extra=own).training
-        return settings.measure, settings.patience
+        return settings.measure, settings.patience, settings.on_plateau
 
     tiny = preset_table("tiny")["training"]
-    assert validation("micro") == ("loss", 5)
-    assert validation("micro", measure="chrf") == ("chrf", 5)
-    assert validation("tiny") == ("bleu", tiny["patience"])
+    assert validation("micro") == ("loss", 5, "stop")
+    assert validation("micro", measure="chrf") == ("chrf", 5, "stop")
+    assert validation("tiny") == ("bleu", tiny["patience"], tiny["on_plateau"])
 
 
 def test_weights_that_were_learned_do_not_decay_unless_a_recipe_says_so(begun):
