@@ -266,6 +266,10 @@ TRIALS: dict[str, Table] = {
     "micro": {"preset": "micro", "training": BEFORE},
     "no-weight-decay": {"training": BEFORE},
     "weight-decay": {"training": {"weight_decay": 0.3, "on_plateau": "stop"}},
+    **{
+        f"default-weight-decay-{decay}": {"training": {"weight_decay": decay}}
+        for decay in (0.1, 0.3)
+    },
     "cooldown": {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}},
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},
