@@ -33,7 +33,7 @@ TRAININGS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "parsing (CRAFT)": ("parsing", ("recipes", "craft-parsing-muon", "runs")),
     "summaries (CRAFT)": ("summarization", ("runs",)),
-    "digits": ("digits", ("folds",)),
+    "digits (scikit-learn)": ("digits", ("folds",)),
     "SCAN, simple": ("scan", ("recipes", "scan", "simple", "runs")),
     "SCAN, jump": ("scan", ("recipes", "scan-symmetries", "jump", "runs")),
     "SCAN, length": ("scan", ("recipes", "scan-recombination", "length", "runs")),
