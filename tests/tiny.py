@@ -26,6 +26,7 @@ SETTINGS = {
         "batch_tokens": 512,
         "warmup_steps": 20,
         "learning_rate": 0.03,
+        "weight_decay": 0.0,
         "schedule": "linear",
         "validate_every": 30,
         "validation_pairs": 5,

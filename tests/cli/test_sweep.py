@@ -33,6 +33,7 @@ steps = 30
 batch_tokens = 256
 warmup_steps = 5
 learning_rate = 0.03
+weight_decay = 0.0
 validate_every = 10
 validation_pairs = 3
 average_last = 2
