@@ -46,6 +46,7 @@ from sentiment import (
     write,
 )
 from trials import (
+    MICRO_BEFORE,
     REHEARSAL,
     computed_once,
     mean_and_deviation,
@@ -151,10 +152,6 @@ DATA: dict[str, Callable[[Path, int], Split]] = {
 """Name of a data set -> what reads its split of a seed."""
 
 
-BEFORE: Table = {"weight_decay": 0.0, "on_plateau": "stop"}
-"""Settings of the preset micro when most trials ran."""
-
-
 def regularized(
     tokenizer: str = "unigram",
     vocab_size: int = 16_000,
@@ -180,7 +177,7 @@ def regularized(
         "preset": "micro",
         "text": {"tokenizer": tokenizer, "vocab_size": vocab_size},
         "model": {"dropout": 0.4, **(model or {})},
-        "training": {**linear, **BEFORE, **training},
+        "training": {**linear, **MICRO_BEFORE, **training},
     }
 
 
@@ -190,7 +187,7 @@ TRIALS: dict[str, Table] = {
     "default": {},
     "before": {
         "preset": "micro",
-        "training": BEFORE,
+        "training": MICRO_BEFORE,
         "held_out": 50,
     },
     "regularized": regularized(),

@@ -49,6 +49,7 @@ from corpus_lines import read_lines
 from result_file import TRAINING
 from sklearn.datasets import load_digits
 from trials import (
+    MICRO_BEFORE,
     REHEARSAL,
     computed_once,
     mean_and_deviation,
@@ -258,18 +259,12 @@ DATA: dict[str, Callable[[Path, Path, int], Split]] = {
 }
 """Name of a data set -> what writes its file of a seed into a folder."""
 
-BEFORE: Table = {"weight_decay": 0.0, "on_plateau": "stop"}
-"""Settings of the preset micro when most trials ran."""
-
 TRIALS: dict[str, Table] = {
     "default": {},
-    "micro": {"preset": "micro", "training": BEFORE},
-    "no-weight-decay": {"training": BEFORE},
+    "micro": {"preset": "micro", "training": MICRO_BEFORE},
+    "no-weight-decay": {"training": MICRO_BEFORE},
     "weight-decay": {"training": {"weight_decay": 0.3, "on_plateau": "stop"}},
-    **{
-        f"default-weight-decay-{decay}": {"training": {"weight_decay": decay}}
-        for decay in (0.1, 0.3)
-    },
+    "default-weight-decay-0.3": {"training": {"weight_decay": 0.3}},
     "cooldown": {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}},
     "tiny": {"preset": "tiny"},
     "10-minutes": {"training": {"max_minutes": 10}},

@@ -42,6 +42,9 @@ Table = dict[str, Any]
 REHEARSAL = {"steps": 4, "warmup_steps": 2, "validate_every": 2, "batch_tokens": 512}
 """Settings of training with which a rehearsal ends in seconds."""
 
+MICRO_BEFORE: Table = {"weight_decay": 0.0, "on_plateau": "stop"}
+"""Settings of training that the preset micro had when most trials ran."""
+
 CURVE_POINTS = 50
 """Points of a learning curve at most, validations apart."""
 
