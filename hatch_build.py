@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ ZIG = "ziglang==0.17.1"
 ROOT = Path(__file__).parent
 NATIVE = Path("src", "headwise", "backends", "native")
 SOURCES = ROOT / NATIVE / "csrc"
+PACKAGE = ROOT / "src" / "headwise" / "__init__.py"
 LIBRARIES = ROOT / NATIVE / "lib"
 
 FLAGS = (
@@ -93,6 +95,14 @@ def source_digest() -> str:
     return hashlib.sha256(content).hexdigest()[:16]
 
 
+def headwise_version() -> str:
+    """Return the version that the library and Python compare as well."""
+    text = PACKAGE.read_text(encoding="utf-8")
+    found = re.search('^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert found
+    return found[1]
+
+
 def compile_variant(variant: str, target: Target, folder: Path) -> Path:
     """Compile one variant into ``folder``; return its path."""
     made = folder / f"headwise-{variant}{target.suffix}"
@@ -100,6 +110,7 @@ def compile_variant(variant: str, target: Target, folder: Path) -> Path:
     facts = {
         "BUILD_VARIANT": variant,
         "BUILD_FLAGS": " ".join(flags),
+        "BUILD_VERSION": headwise_version(),
         "BUILD_SOURCES": source_digest(),
     }
     cache = ROOT / "build" / "zig-cache"

@@ -209,6 +209,17 @@ def test_a_library_of_other_sources_is_not_loaded(installed, monkeypatch, tmp_pa
         library.load_variant(variant)
 
 
+def test_a_library_of_another_version_is_not_loaded(installed, monkeypatch):
+    """As a wheel without sources finds it after half of an update."""
+    _, variant = installed
+    monkeypatch.setattr(library, "__version__", "0.0.9")
+
+    with pytest.raises(
+        NativeLibraryError, match=r"another version of headwise \(.*\), not of 0.0.9"
+    ):
+        library.load_variant(variant)
+
+
 @pytest.mark.usefixtures("needs_native_library")
 def test_structs_of_another_size_are_refused():
     with pytest.raises(NativeLibraryError, match="its Matrix has 24 bytes, not 40"):

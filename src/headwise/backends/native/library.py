@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from headwise import __version__
 from headwise.backends.native.cpu_variants import (
     VARIANTS,
     Variant,
@@ -225,6 +226,12 @@ def load_variant(variant: Variant) -> ctypes.CDLL:
             f"{file} was compiled from other sources than those in {SOURCES}; "
             "`scripts/setup` compiles it anew"
         )
+    if (version := _text(found, "build_version")) != __version__:
+        raise NativeLibraryError(
+            f"{file} is of another version of headwise "
+            f"({version or 'unknown'}), not of {__version__}; installing headwise "
+            "again (in a checkout, `scripts/setup`) would help"
+        )
     found.amx_enable.restype = ctypes.c_int64
     if variant.name == "amx" and not found.amx_enable():
         raise NativeLibraryError("the operating system does not permit AMX")
@@ -232,7 +239,10 @@ def load_variant(variant: Variant) -> ctypes.CDLL:
 
 
 def _text(found: ctypes.CDLL, name: str) -> str:
-    function = getattr(found, name)
+    """Return what a function of the library says of its build; "" without it."""
+    function = getattr(found, name, None)
+    if function is None:
+        return ""
     function.restype = ctypes.c_char_p
     text: bytes = function()
     return text.decode()

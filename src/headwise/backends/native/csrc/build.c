@@ -1,5 +1,5 @@
 /* What this library is: for which processor and by which compiler, as the compiler itself reports,
- * with which flags, and from which sources. */
+ * with which flags, of which version of headwise, and from which sources. */
 #include "kernels.h"
 
 #define TEXT_OF(x) #x
@@ -8,6 +8,7 @@
 #ifndef BUILD_VARIANT
 #define BUILD_VARIANT ""
 #define BUILD_FLAGS ""
+#define BUILD_VERSION ""
 #define BUILD_SOURCES ""
 #endif
 
@@ -26,6 +27,9 @@ EXPORT const char *build_compiler(void) {
 
 /* The flags that were passed to the compiler. */
 EXPORT const char *build_flags(void) { return BUILD_FLAGS; }
+
+/* The version of headwise. */
+EXPORT const char *build_version(void) { return BUILD_VERSION; }
 
 /* A digest of the sources. */
 EXPORT const char *build_sources(void) { return BUILD_SOURCES; }
