@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -157,6 +158,12 @@ def run(
         out=out,
         also=batch_tokens_setting(batch_tokens, assignments or (), out),
     )
+    if TASKS[recipe.task].pair_format is DOCUMENTS and (test or test_file):
+        raise UsageError(
+            "a language model is tested by the perplexity of a text: leave out --test "
+            f"and --test-file, and run `headwise evaluate {quote(str(out))} FILE` "
+            "after the training"
+        )
     texts = None if test is None else read_parallel(*test, task=recipe.task)
     if test_file is not None:
         texts = read_parallel(
@@ -179,7 +186,9 @@ def run(
 
     if TASKS[recipe.task].pair_format is DOCUMENTS:
         command = use_command(recipe.task)
-        say(f"the best model is {out / 'best'}; next: headwise {command} {out}")
+        say(
+            f"the best model is {out / 'best'}; next: headwise {command} {quote(str(out))}"
+        )
         return
     sources, references = texts or corpus.dev_text
     kind = "validation line" if texts is None else "test line"
@@ -206,4 +215,7 @@ def run(
     say_how_to_forget_less(out, recipe)
     reads_pictures = TASKS[recipe.task].pair_format.reads_pictures
     given = "PATHS" if reads_pictures else "TEXT"
-    say(f"the best model is {out / 'best'}; next: headwise {command} {out} < {given}")
+    say(
+        f"the best model is {out / 'best'}; next: headwise {command} "
+        f"{quote(str(out))} < {given}"
+    )

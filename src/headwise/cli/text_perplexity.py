@@ -7,8 +7,10 @@ import math
 from pathlib import Path
 from typing import Any, cast
 
+from headwise.cli.build_recipe import document_table
 from headwise.cli.options import say
 from headwise.cli.standard_streams import output
+from headwise.errors import DataError
 from headwise.wording import count_of
 
 
@@ -17,10 +19,14 @@ def print_perplexity(
 ) -> None:
     """Print the loss of every token of ``file``, per token, character and byte.
 
-    A masked language model predicts each token from both sides of it.
+    A masked language model predicts each token from both sides of it, but unknown ones,
+    which do not count.
 
-    The file is one document. Raises ``DataError`` for bytes that are not UTF-8.
+    A file of text is one document; in JSON Lines each line is one. Raises ``DataError``
+    for bytes that are not UTF-8, and for a file without text.
     """
+    import torch
+
     from headwise.data.corpus_reader import read_documents
     from headwise.data.settings import CorpusSettings
     from headwise.inference.load import load_predictor
@@ -28,19 +34,32 @@ def print_perplexity(
 
     opened = load_predictor(folder, device=device).opened
     task, model = cast(Any, opened.any_task), opened.model
-    corpus = CorpusSettings(source=str(file), format="text")
-    lines = [line for line, _ in read_documents(corpus, note=say)]
-    tokens = [token for line in task.encode(lines) for token in line]
+    corpus = CorpusSettings(**document_table(file, None))
+    documents: list[list[int]] = [[]]
+    text = ""
+    for line, ends in read_documents(corpus, note=say):
+        (encoded,) = task.encode([line])
+        documents[-1] += encoded
+        text += line
+        if ends:
+            documents.append([])
+    tokens = [token for document in documents for token in document]
+    if not tokens:
+        raise DataError(f"{file} has no text: all of its lines are blank")
+    given = {} if stride is None else {"stride": stride}
+    log_p = torch.cat(
+        [task.log_probabilities(model, each, **given) for each in documents if each]
+    ).double()
     unknown = tokens.count(UNKNOWN)
     if unknown:
         say(
             f"note: {count_of(unknown, 'token')} of {len(tokens):,} are unknown to the "
             "model: their characters are not told apart, so the figures are too good"
         )
-    given = {} if stride is None else {"stride": stride}
-    log_p = task.log_probabilities(model, tokens, **given).double()
+    scored = int((~log_p.isnan()).sum())
+    if not scored:
+        raise DataError(f"{file}: the model knows none of its tokens")
     nats = -log_p.nansum().item()
-    text = "".join(lines)
     found = {
         "tokens": len(tokens),
         "characters": len(text),
@@ -48,8 +67,8 @@ def print_perplexity(
         "unknown_tokens": unknown,
         **task.context_facts(stride),
         "nats": nats,
-        "nats_per_token": nats / len(tokens),
-        "perplexity": math.exp(nats / len(tokens)),
+        "nats_per_token": nats / scored,
+        "perplexity": math.exp(nats / scored),
         "nats_per_character": nats / len(text),
         "bits_per_byte": nats / math.log(2) / len(text.encode()),
     }

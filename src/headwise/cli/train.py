@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -142,7 +143,10 @@ def train(
     train_model(out, recipe, prepared, device, until=until)
     say_missing_card_fields(out)
     command = use_command(recipe.task)
-    say(f"{out / 'best'}: the best model; next: headwise {command} {out} < TEXT")
+    say(
+        f"{out / 'best'}: the best model; next: headwise {command} "
+        f"{quote(str(out))} < TEXT"
+    )
 
 
 def _recipe_for(

@@ -60,11 +60,25 @@ def predict_and_score(
     references: Sequence[str],
     metrics: Sequence[str],
 ) -> tuple[list[Score], list[str]]:
-    """Predict outputs; return the score of each metric, and the outputs."""
+    """Predict outputs; return the score of each metric, and the outputs.
+
+    Lines without a text or without a reference have an output but do not count.
+    """
     from headwise.metrics.registry import measure
 
-    outputs = predictor.predict(sources)
-    return [measure(name, outputs, references) for name in metrics], outputs
+    outputs = predictor.predict_sources(sources)
+    pairs = [
+        (output, reference)
+        for source, output, reference in zip(sources, outputs, references, strict=True)
+        if source.strip() and reference.strip()
+    ]
+    if left_out := len(sources) - len(pairs):
+        say(
+            f"{count_of(left_out, 'line')} without a text or without a reference left "
+            "out of the scores"
+        )
+    found, wanted = zip(*pairs, strict=True)
+    return [measure(name, found, wanted) for name in metrics], outputs
 
 
 def check_references(
@@ -77,8 +91,15 @@ def check_references(
     """Raise ``DataError`` for a line of ``path`` that cannot be scored, with its place.
 
     Labels that no training example has are said: such lines are wrong in any case. If
-    no line has another, it is an error.
+    no line has another, or each lacks a side, it is an error.
     """
+    if not any(
+        a.strip() and b.strip() for a, b in zip(sources, references, strict=True)
+    ):
+        raise DataError(
+            f"{path} has no line with both a text and a reference, so there is nothing "
+            "to score"
+        )
     pair_format = TASKS[task].pair_format
     unknown: list[tuple[int, UnknownLabelError]] = []
     for number, (source, reference) in enumerate(

@@ -334,8 +334,12 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
             f"{_hint(inner)}. source_field and target_field set the keys to read"
         )
     text = inner[field]
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return str(text)
     if not isinstance(text, str):
-        raise DataError(f"{where}: {_json(field)} must be a string, not {_json(text)}")
+        raise DataError(
+            f"{where}: {_json(field)} must be a string or a number, not {_json(text)}"
+        )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

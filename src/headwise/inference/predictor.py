@@ -18,6 +18,7 @@ from headwise.inference.arguments import (
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.settings import as_table, merged, read
 from headwise.tasks.prediction import InputError, Prediction
+from headwise.text.dialogue import check_input
 from headwise.text.nonblocking_lines import Pause
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Predictor:
 
         Raises ``UsageError`` for settings that are refused.
         """
+        if not isinstance(table, Mapping):
+            raise UsageError(
+                "decoding settings are a table (dict), such as {'beam': 5}, not "
+                f"{table!r}"
+            )
         try:
             decoding = read(
                 DecodingSettings, merged(as_table(self.opened.decoding), table)
@@ -74,7 +80,7 @@ class Predictor:
 
     def predict(self, text: str | Iterable[str]) -> str | list[str]:
         """Return the output for a text, or for each text of a list."""
-        if isinstance(text, bytes) or not isinstance(text, Iterable):
+        if isinstance(text, bytes) or not hasattr(text, "__iter__"):
             raise not_text(text)
         texts = [text] if isinstance(text, str) else text
         outputs = [each.output for each in self.predictions(texts)]
@@ -84,6 +90,14 @@ class Predictor:
         """Return the output for each text with its log-probability."""
         check_list("texts", texts)
         return self._predictions([checked_text(each) for each in texts])
+
+    def predict_sources(self, sources: Sequence[str]) -> list[str]:
+        """Return the output for the source of each example, as preparation reads it.
+
+        Of a dialogue it has the symbols of roles, which other input must not have.
+        """
+        found = self._task.predictions(self._model, sources, self.opened.decoding)
+        return [each.output for each in found]
 
     def lines(self, lines: Iterable[str | Pause]) -> Iterator[Prediction]:
         """Yield the output for each line, in order; N lines in, N lines out.
@@ -137,6 +151,12 @@ class Predictor:
     def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
         if not texts:
             return []
+        if self.task == "dialogue":
+            for index, text in enumerate(texts):
+                try:
+                    check_input(text)
+                except DataError as error:
+                    raise InputError(index, str(error)) from None
         return self._task.predictions(self._model, texts, self.opened.decoding)
 
     def __reduce__(self) -> Any:

@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from queue import Queue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import ModelError
-from headwise.inference.arguments import checked_text
+from headwise.errors import ModelError, UsageError
+from headwise.inference.arguments import (
+    cannot_pickle,
+    check_device,
+    checked_folders,
+    checked_text,
+)
 from headwise.inference.background_thread import BackgroundThread
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
@@ -38,7 +43,14 @@ class TextGenerator:
         cls, folder: str | Path, *, device: torch.device | str = "cpu"
     ) -> TextGenerator:
         """Open a run folder or a model folder."""
-        return cls(open_model_folder(model_path(Path(folder)), device=device))
+        check_device(device)
+        path, *others = checked_folders(folder)
+        if others:
+            raise UsageError("one folder is opened, not several")
+        return cls(open_model_folder(model_path(path), device=device))
+
+    def __reduce__(self) -> NoReturn:
+        raise cannot_pickle("TextGenerator")
 
     def generate(self, prompt: str = "", **search: Any) -> str:
         """Return ``prompt`` with its best continuation.

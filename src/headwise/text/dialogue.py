@@ -93,6 +93,12 @@ def check_turn(text: str, name: str) -> None:
         raise DataError(f"{name} contains a lone surrogate, which is no character")
 
 
+def check_input(line: str) -> None:
+    """Raise ``DataError`` for plain text that would be taken for several turns."""
+    if not line.lstrip().startswith("{"):
+        check_turn(line, "it")
+
+
 def read_input(line: str) -> str:
     """Return a line of input as a text of turns: JSON, or a turn of the user.
 

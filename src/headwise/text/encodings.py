@@ -36,8 +36,8 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 )
 """Magic bytes of other formats, their names, and a command that converts them."""
 
-PICTURE = re.compile(rb"\x89PNG\r\n|\xff\xd8\xff")
-"""Magic bytes of PNG and JPEG."""
+PICTURE = re.compile(rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a")
+"""Magic bytes of PNG, JPEG and GIF."""
 
 
 def open_text(file: BinaryIO, name: str) -> BinaryIO:

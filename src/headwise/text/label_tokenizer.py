@@ -11,6 +11,7 @@ from headwise.text.normalization import one_line
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import SPECIALS, Vocabulary
 from headwise.text.vocabulary_tokenizer import NOT_TEXT, VocabularyTokenizer
+from headwise.wording import count_of
 
 MAX_LABELS = 10_000
 """Most different labels that are accepted: beyond, it is probably text."""
@@ -60,8 +61,8 @@ class LabelTokenizer(VocabularyTokenizer):
         if len(counts) == 1:
             ((label, count),) = counts.items()
             raise DataError(
-                f"all {count:,} examples have the label {label!r}; to learn to tell "
-                "labels apart takes two or more"
+                f"all {count_of(count, 'example')} for training have the label "
+                f"{label!r}; to learn to tell labels apart takes two or more"
             )
         # A label may be called like a special symbol, which stands for itself.
         labels = sorted(counts.keys() - {*SPECIALS})
@@ -85,7 +86,12 @@ class LabelTokenizer(VocabularyTokenizer):
         label = _label(text)
         if not label:
             return []
-        if label not in self.vocabulary or label in SPECIALS:
+        if label in SPECIALS:
+            raise UnknownLabelError(
+                f"the label {label!r} is called as a special symbol of the model; call "
+                "it otherwise"
+            )
+        if label not in self.vocabulary:
             raise UnknownLabelError(
                 f"the label {label!r} is not among those of the training examples: "
                 f"{_shown(self.labels)}"

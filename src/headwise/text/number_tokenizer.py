@@ -18,7 +18,11 @@ from headwise.text.vocabulary import END, PAD, START
 
 HALF = 2**16
 DIGITS = 6
-"""Significant digits of a number that is written: float32 has about seven."""
+"""Significant digits of a number that is written, or of its distance from the mean
+where all numbers are far from 0: float32, which holds that distance, has about seven."""
+
+MOST_DIGITS = 16
+"""Digits of a number that is written at most: a double has no more."""
 
 
 class NumberTokenizer:
@@ -94,7 +98,13 @@ class NumberTokenizer:
 
     def text(self, standardised: float) -> str:
         """Return a standardised number as text, in the unit of the training text."""
-        return f"{self.mean + self.deviation * standardised:.{DIGITS}g}"
+        value = self.mean + self.deviation * standardised
+        before = math.log10(max(abs(value) / self.deviation, 1))
+        digits = min(DIGITS - 1 + max(1, math.ceil(before)), MOST_DIGITS)
+        written = f"{value:.{digits}g}"
+        if "e" in written and abs(value) < 10**MOST_DIGITS and abs(value) >= 1:
+            return f"{float(written):.0f}"
+        return written
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Return each token in hexadecimal."""
@@ -122,11 +132,11 @@ def parse_number(text: str) -> float:
     """Return the number that ``text`` is; raise ``DataError`` if it is none."""
     shown = text.strip()[:40]
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else None  # 1_5 would be 15 to Python
     except ValueError:
-        raise DataError(
-            f"{shown!r} is not a number; write it like 3, -0.25 or 1e6"
-        ) from None
+        value = None
+    if value is None:
+        raise DataError(f"{shown!r} is not a number; write it like 3, -0.25 or 1e6")
     if not math.isfinite(value):
         raise DataError(f"{shown!r} is not a finite number, which cannot be learned")
     return value

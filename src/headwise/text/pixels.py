@@ -49,10 +49,20 @@ def data_url(pixels: Pixels) -> str:
     """
     import numpy as np
 
+    if not isinstance(pixels, np.ndarray):
+        raise UsageError(
+            "pixels must be a NumPy array [frames, height, width, channels] of uint8, "
+            f"not {type(pixels).__name__}"
+        )
     if pixels.ndim != 4 or pixels.dtype != np.uint8:
         raise UsageError(
             "pixels must be an array [frames, height, width, channels] of uint8, not "
             f"{list(pixels.shape)} of {pixels.dtype}; a picture has one frame"
+        )
+    if not pixels.size or pixels.shape[-1] not in (1, 3, 4):
+        raise UsageError(
+            "pixels must have a frame, a row and a column at least, and 1, 3 or 4 "
+            f"channels: their shape is {list(pixels.shape)}"
         )
     shape = "x".join(map(str, pixels.shape))
     written = base64.b64encode(np.ascontiguousarray(pixels).tobytes()).decode("ascii")

@@ -202,8 +202,14 @@ class LanguageModelling(TaskDefaults):
     ) -> Tensor:
         """Return ln p of each token of a text: see ``sliding_log_probabilities``.
 
-        The stride is half of the context unless it is given.
+        The stride is half of the context unless it is given. Raises ``UsageError`` for
+        one that is longer than the context: tokens would be left out.
         """
+        if stride is not None and stride > self.context:
+            raise UsageError(
+                f"the stride must be at most {self.context:,}, the tokens that the "
+                f"model reads at once, not {stride:,}"
+            )
         with evaluation_mode(model):
             return sliding_log_probabilities(
                 model,

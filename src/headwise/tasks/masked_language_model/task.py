@@ -26,6 +26,7 @@ from headwise.tasks.masked_language_model.model import (
     masked_token_loss,
 )
 from headwise.tasks.prediction import Prediction
+from headwise.text.normalization import one_line
 from headwise.text.vocabulary import SPECIALS, START, UNKNOWN
 from headwise.text.windows import windows
 
@@ -131,7 +132,7 @@ class MaskedLanguageModelling(EncoderTask):
                 self._pseudo_log_likelihood(model, window)
                 for window in windows(tokens, self.max_tokens)
             )
-            return Prediction(output=" ".join(text.split()), log_probability=total)
+            return Prediction(output=one_line(text), log_probability=total)
         found: list[int] = []
         total = 0.0
         for window in windows(tokens, self.max_tokens):
@@ -143,8 +144,25 @@ class MaskedLanguageModelling(EncoderTask):
             total += best.sum().item()
             found += row.tolist()
         return Prediction(
-            output=self.tokenizers.source.decode(found), log_probability=total
+            output=self._with_fillings(text, found, is_mask), log_probability=total
         )
+
+    def _with_fillings(
+        self, text: str, tokens: Sequence[int], is_mask: Sequence[bool]
+    ) -> str:
+        """Return a text with the token at each mask in its place; the rest stays."""
+        decode = self.tokenizers.source.decode
+        first, *others = one_line(text).split(MASK)
+        written = first
+        masks = (place for place, masked in enumerate(is_mask) if masked)
+        for place, after in zip(masks, others, strict=True):
+            before = decode(tokens[max(0, place - 1) : place])
+            filling = decode(tokens[max(0, place - 1) : place + 1])
+            filling = filling.removeprefix(before)
+            if not written or written[-1].isspace():
+                filling = filling.lstrip()
+            written += filling + after
+        return written
 
     def _pseudo_log_likelihood(
         self, model: MaskedLanguageModel, window: Sequence[int]
