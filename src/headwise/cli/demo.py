@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -175,9 +176,13 @@ def _verdict(pair: Pair, french: str) -> str:
 
 
 def _next_steps(out: Path) -> str:
+    folder = quote(str(out))
+    english, french = (
+        quote(str(out / "corpus" / f"heldout.{each}")) for each in ("en", "fr")
+    )
     return (
         "Next:\n"
-        f'    echo "The cat is tired." | headwise translate {out}\n'
-        f"    headwise evaluate {out} {out}/corpus/heldout.en {out}/corpus/heldout.fr\n"
+        f'    echo "The cat is tired." | headwise translate {folder}\n'
+        f"    headwise evaluate {folder} {english} {french}\n"
         "    headwise run YOUR.en YOUR.fr --out my-model"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from headwise.cli.argument_checks import use_command
@@ -114,15 +115,16 @@ def _show_text(out: Path, test: Path, sample: Sample) -> None:
     print_perplexity(out, test, device="cpu", stride=None, as_json=False)
     output("")
     shown = [line.split() for line in lines[:NUM_SHOWN]]
+    folder = quote(str(out))
     if sample.task == "masked_language_model":
         given = [" ".join([*words[:-1], "[MASK]."]) for words in shown]
         found = load_predictor(out).predict(given)
-        command = f'echo "A sentence with a [MASK]." | headwise predict {out}'
+        command = f'echo "A sentence with a [MASK]." | headwise predict {folder}'
     else:
         given = [" ".join(words[: len(words) // 2]) for words in shown]
         generator = TextGenerator.open(out)
         found = [generator.generate(each).split("\n")[0] for each in given]
-        command = f'headwise generate {out} --prompt "The beginning"'
+        command = f'headwise generate {folder} --prompt "The beginning"'
     for before, after in zip(given, found, strict=True):
         output(f"    {before}\n    → {after}\n")
     output(
@@ -145,6 +147,6 @@ def _show_trees(out: Path, test: Path) -> None:
     for tree in outputs[:NUM_SHOWN]:
         output(draw(tree, "text"))
     output(
-        f"Next:\n    headwise predict {out} --draw text < YOUR_TEXT\n"
+        f"Next:\n    headwise predict {quote(str(out))} --draw text < YOUR_TEXT\n"
         "    headwise run YOUR.mrg --task parsing --out my-model"
     )

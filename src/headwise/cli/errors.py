@@ -79,6 +79,12 @@ def _message(error: BaseException) -> tuple[str, int]:
             "less",
             ResourceError.exit_code,
         )
+    if isinstance(error, PermissionError) and error.filename:
+        return (
+            f"{error.filename}: permission denied; the permissions of this file and of "
+            "the folders that it is in do not allow it",
+            ResourceError.exit_code,
+        )
     if isinstance(error, OSError):
         return str(error), ResourceError.exit_code
     if isinstance(error, ModuleNotFoundError) and not _is_ours(error):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,10 +28,13 @@ from headwise.cli.options import (
     say,
 )
 from headwise.cli.standard_streams import flush_output, output
-from headwise.cli.text_lines import is_terminal, lines_for
+from headwise.cli.text_lines import InputLines, is_terminal, lines_for
 from headwise.run_folder.paths import model_path, task_of_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headwise.inference.translator import Translator
     from headwise.tasks.prediction import Prediction
 
 
@@ -97,14 +101,19 @@ def predict(
         )
         return
 
-    from headwise.inference.load import load_predictor
+    from headwise.inference.load import load, load_predictor
 
-    model = load_predictor(
-        folder,
-        device=resolve_device(device),
-        deterministic=deterministic,
-        threads=threads,
-    )
+    options: dict[str, Any] = {
+        "device": resolve_device(device),
+        "deterministic": deterministic,
+        "threads": threads,
+    }
+    predictions: Callable[[InputLines], Iterator[Prediction]]
+    if task == "translation":
+        translator = load(folder, task="translation", **options)
+        predictions = partial(_translations, translator)
+    else:
+        predictions = load_predictor(folder, **options).lines
     at_terminal = is_terminal(files or [])
     if at_terminal:
         say("type a line; Ctrl-D to exit")
@@ -115,10 +124,21 @@ def predict(
         after_each=at_terminal,
         before_waiting=flush_output,
     )
-    for each in model.lines(lines):
+    for each in predictions(lines):
         text = each.output if drawing is None else draw(each.output, drawing)
         output(_json(each) if as_json else text, flush=False)
     flush_output()
+
+
+def _translations(translator: Translator, lines: InputLines) -> Iterator[Prediction]:
+    """Yield the translation of each line, as ``headwise translate`` makes it."""
+    from headwise.tasks.prediction import Prediction
+
+    for number, each in enumerate(translator.lines(lines, scores=True), start=1):
+        for warning in each.warnings:
+            say(f"{lines.where(number)}: {warning}")
+        best, *_ = each.candidates
+        yield Prediction(output=best.text, log_probability=float(best.log_probability))
 
 
 def _json(prediction: Prediction) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -95,5 +96,5 @@ def prepare(
     say(
         f"{out}: {count_of(train.texts, 'training pair')}, "
         f"{corpus.facts.dev.texts:,} for validation; next: "
-        f"headwise train {out} --out RUN"
+        f"headwise train {quote(str(out))} --out RUN"
     )

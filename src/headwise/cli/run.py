@@ -187,7 +187,8 @@ def run(
     if TASKS[recipe.task].pair_format is DOCUMENTS:
         command = use_command(recipe.task)
         say(
-            f"the best model is {out / 'best'}; next: headwise {command} {quote(str(out))}"
+            f"the best model is {out / 'best'}; next: headwise {command} "
+            f"{quote(str(out))}"
         )
         return
     sources, references = texts or corpus.dev_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -251,7 +252,7 @@ def _inputs(
         for each in filter(_names_file, texts):
             say(
                 f"note: {each!r} is translated as a text; for what is in the file: "
-                f"headwise translate {folder.name} {each}"
+                f"headwise translate {folder.name} {quote(each)}"
             )
         return folder, [], texts
     if model is None:

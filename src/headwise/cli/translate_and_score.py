@@ -77,7 +77,8 @@ def predict_and_score(
             f"{count_of(left_out, 'line')} without a text or without a reference left "
             "out of the scores"
         )
-    found, wanted = zip(*pairs, strict=True)
+    found = [output for output, _ in pairs]
+    wanted = [reference for _, reference in pairs]
     return [measure(name, found, wanted) for name in metrics], outputs
 
 

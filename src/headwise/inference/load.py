@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -19,7 +20,7 @@ from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.paths import model_path, task_of_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headwise.inference.predictor import Predictor
 
@@ -55,6 +56,7 @@ def load(
     found = task_of_folder(model_path(first))
     if task is not None and found != task:
         raise ModelError(f"{first} is a model of {found}, not of {task}")
+    _check_options(options, found)
     if found == "translation":
         return load_translator(folder, **options)
     if others:
@@ -63,6 +65,16 @@ def load(
             f"{found}"
         )
     return load_predictor(first, **options)
+
+
+def _check_options(options: Mapping[str, Any], task: str) -> None:
+    opens = load_translator if task == "translation" else load_predictor
+    known = [*inspect.signature(opens).parameters][1:]
+    if unknown := [name for name in options if name not in known]:
+        raise UsageError(
+            f"{unknown[0]!r} is no option of a model of {task}; its options are "
+            f"{', '.join(known)}"
+        )
 
 
 def load_predictor(

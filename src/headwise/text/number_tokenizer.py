@@ -19,7 +19,7 @@ from headwise.text.vocabulary import END, PAD, START
 HALF = 2**16
 DIGITS = 6
 """Significant digits of a number that is written, or of its distance from the mean
-where all numbers are far from 0: float32, which holds that distance, has about seven."""
+where all numbers are far from 0. It is a float32, which has about seven."""
 
 MOST_DIGITS = 16
 """Digits of a number that is written at most: a double has no more."""
