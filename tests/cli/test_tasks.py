@@ -217,6 +217,52 @@ def test_labels_are_evaluated_from_one_file(headwise, classifier, tmp_path):
     assert accuracy["value"] == 50
 
 
+def test_lines_without_a_label_do_not_count(headwise, classifier, tmp_path):
+    (tmp_path / "test.tsv").write_text("one red\tis red\n\nblue\tis green\n\n")
+    found = headwise("evaluate", classifier, tmp_path / "test.tsv", "--json")
+    accuracy, _ = json.loads(found.out)
+
+    assert accuracy["value"] == 50
+    assert "2 lines without a text or without a reference" in found.error
+
+
+def test_a_test_set_without_a_whole_example_is_refused(headwise, classifier, tmp_path):
+    (tmp_path / "test.tsv").write_text("one red\t \n\n")
+    found = headwise("evaluate", classifier, tmp_path / "test.tsv")
+
+    assert found.code == 4
+    assert "has no line with both a text and a reference" in found.error
+
+
+def test_documents_of_json_lines_are_measured_by_their_text(headwise, verses, tmp_path):
+    lines = ["one two three four", "five six one two"]
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"text": line}) + "\n" for line in lines)
+    )
+    found = headwise("evaluate", verses, tmp_path / "a.jsonl", "--json")
+
+    assert json.loads(found.out)["characters"] == len("".join(lines))
+
+
+def test_a_blank_text_has_no_perplexity(headwise, verses, tmp_path):
+    (tmp_path / "blank.jsonl").write_text("\n\n")
+    found = headwise("evaluate", verses, tmp_path / "blank.jsonl")
+
+    assert found.code == 4
+    assert "blank.jsonl has no text" in found.error
+
+
+def test_a_language_model_has_no_test_file(headwise, tmp_path):
+    file = language_model(tmp_path)["source"]
+    found = headwise(
+        *("run", file, "--task", "language_model", "--out", tmp_path / "run"),
+        *("--test-file", file),
+    )
+
+    assert found.code == 2
+    assert "headwise evaluate" in found.error
+
+
 def test_perplexity_of_a_text(headwise, verses, tmp_path):
     (tmp_path / "text.txt").write_text("one two three four five six\n")
     found = headwise("evaluate", verses, tmp_path / "text.txt", "--json", "--stride", 1)

@@ -181,14 +181,20 @@ def test_a_tsv_line_with_too_few_columns_is_refused(written, line, said):
         ('{"source": "a"}', '"target" is missing; the only key is "source".'),
         ("{}", '"source" is missing; the object has no key.'),
         (
-            '{"source": "a", "target": 5}',
-            '"target" must be a string, not 5',
+            '{"source": "a", "target": [5]}',
+            '"target" must be a string or a number, not [5]',
         ),
-        ('{"source": "a", "target": null}', '"target" must be a string, not null'),
-        ('{"source": "a", "target": true}', '"target" must be a string, not true'),
+        (
+            '{"source": "a", "target": null}',
+            '"target" must be a string or a number, not null',
+        ),
+        (
+            '{"source": "a", "target": true}',
+            '"target" must be a string or a number, not true',
+        ),
         (
             '{"source": "a", "target": ' + "9" * 5000 + "}",
-            'line 2: "target" must be a string, not Infinity',
+            'line 2: "target" must be a string or a number, not Infinity',
         ),
         (
             '{"source": "a", "target": "b", "source": "c"}',
@@ -316,3 +322,10 @@ def test_text_of_an_old_mac_is_refused(written):
     source, target = written("a.en", "one\rtwo\r"), written("a.de", "eins\rzwei\r")
 
     assert "2 \\r (line end of old Macs)" in refusal(source=source, target=target)
+
+
+def test_numbers_of_json_lines_are_read_as_they_are_written(written):
+    file = written("a.jsonl", '{"source": 5, "target": 0.25}\n')
+    (pair,) = read_pairs(CorpusSettings(source=str(file)))
+
+    assert (pair.source, pair.target) == ("5", "0.25")

@@ -133,3 +133,8 @@ def test_a_translator_belongs_to_its_process(translator):
     for how in (copy.copy, copy.deepcopy):
         with pytest.raises(UsageError, match="cannot be pickled or copied"):
             how(translator)
+
+
+def test_an_option_that_there_is_not_is_refused_with_those_there_are(tiny_run):
+    with pytest.raises(UsageError, match=r"'engin' is no option .* device, engine, "):
+        headwise.load(tiny_run, engin="torch")

@@ -35,7 +35,9 @@ def test_an_unknown_label_is_an_error_that_names_the_known_ones(unknown):
 
 
 def test_one_label_only_cannot_be_learned():
-    with pytest.raises(DataError, match="all 2 examples have the label 'a'"):
+    with pytest.raises(
+        DataError, match="all 2 examples for training have the label 'a'"
+    ):
         trained(["a", "a"])
 
 
@@ -67,3 +69,10 @@ def test_it_is_opened_as_it_was_saved(tmp_path):
     before.save(tmp_path / "labels.json")
 
     assert LabelTokenizer.open(tmp_path / "labels.json", SETTINGS).labels == ("a", "b")
+
+
+def test_labels_that_are_all_called_as_special_symbols_are_refused_as_such():
+    labels = trained(["<unk>", "<pad>"])
+
+    with pytest.raises(DataError, match=r"name of a special symbol, .* are: none"):
+        labels.encode("<unk>")

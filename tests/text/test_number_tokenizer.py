@@ -41,7 +41,26 @@ def test_numbers_come_back_to_the_digits_that_are_written(value):
     assert found == pytest.approx(value, rel=1e-5, abs=1e-3)
 
 
-@pytest.mark.parametrize("text", ["four", "nan", "inf", "1,5", "1 2"])
+@pytest.mark.parametrize(
+    ("mean", "deviation", "number", "written"),
+    [
+        (1_700_000_005, 3.5, 1_700_000_003, "1700000003"),
+        (1e6, 2e5, 1_234_567, "1234570"),
+        (0.0, 1e-3, 1.25e-05, "1.25e-05"),
+        (0.0, 1e20, 3e20, "3e+20"),
+    ],
+)
+def test_large_numbers_are_written_as_exactly_as_they_differ(
+    mean, deviation, number, written
+):
+    numbers = NumberTokenizer(mean=mean, deviation=deviation)
+    found = numbers.decode(numbers.encode(repr(number)))
+
+    assert found.startswith(written)
+    assert float(found) == pytest.approx(number, abs=2e-5 * deviation)
+
+
+@pytest.mark.parametrize("text", ["four", "nan", "inf", "1,5", "1 2", "1_5"])
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(DataError, match="number"):
         parse_number(text)

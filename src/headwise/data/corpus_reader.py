@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -334,7 +335,8 @@ def _text(table: dict[str, Any], field: str, where: str) -> str:
             f"{_hint(inner)}. source_field and target_field set the keys to read"
         )
     text = inner[field]
-    if isinstance(text, int | float) and not isinstance(text, bool):
+    is_number = isinstance(text, int | float) and not isinstance(text, bool)
+    if is_number and math.isfinite(text):
         return str(text)
     if not isinstance(text, str):
         raise DataError(

@@ -88,8 +88,8 @@ class LabelTokenizer(VocabularyTokenizer):
             return []
         if label in SPECIALS:
             raise UnknownLabelError(
-                f"the label {label!r} is called as a special symbol of the model; call "
-                "it otherwise"
+                f"the label {label!r} is the name of a special symbol, so it needs "
+                f"another one; the labels are: {_shown(self.labels) or 'none'}"
             )
         if label not in self.vocabulary:
             raise UnknownLabelError(

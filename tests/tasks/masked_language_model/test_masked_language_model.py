@@ -114,6 +114,13 @@ def test_unknown_words_are_not_taken_for_masks(predictor):
     assert [word in numbers for word in line.split()] == [True, False, True, True]
 
 
+def test_what_is_not_a_mask_stays_as_it_was_written(predictor):
+    with_masks = "  one \t zebra [MASK]  four [MASK] six  "
+    found = predictor.predict([with_masks, "  one  two "])
+
+    assert found == ["  one \t zebra three  four five six  ", "  one  two "]
+
+
 def test_each_token_of_a_long_text_is_measured_once(predictor):
     task, model = predictor.opened.any_task, predictor.opened.model
     (tokens,) = task.encode([" ".join(COUNTING) + " one two three four five six"])
