@@ -634,3 +634,12 @@ def test_whether_a_file_can_be_written_is_seen_without_a_trace(tmp_path):
     assert (tmp_path / "there").read_text() == "kept"
     with pytest.raises(ResourceError, match=r"away/new cannot be written: No such"):
         check_writable(tmp_path / "away" / "new")
+
+
+def test_a_folder_that_may_not_be_read_is_no_folder_without_a_manifest(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    with pytest.raises(ModelError, match=r"cannot be read: check the permissions"):
+        storage.read_manifest(tmp_path)

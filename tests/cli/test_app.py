@@ -220,3 +220,20 @@ def test_debug_stands_before_the_command_or_behind(headwise, monkeypatch, argume
 )
 def test_every_command_takes_debug(headwise, command):
     assert "--debug" in headwise(*command.split(), "--help").out
+
+
+def test_an_interrupt_while_commands_are_imported_has_no_traceback():
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'headwise.cli.app':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from headwise.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert done.returncode == 130
+    assert done.stderr == "headwise: interrupted\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -64,13 +65,13 @@ def damaged_files(folder: Path, manifest: dict[str, Any]) -> Iterator[str]:
     """
     for name, facts in manifest["files"].items():
         path = folder / name
-        if not path.is_file():
-            yield (
-                f"{path} is missing, but listed in {MANIFEST}; the folder is "
-                "incomplete or was changed: copy it again"
-            )
-            continue
         try:
+            if not path.is_file():
+                yield (
+                    f"{path} is missing, but listed in {MANIFEST}; the folder is "
+                    "incomplete or was changed: copy it again"
+                )
+                continue
             size = path.stat().st_size
             same = size == facts["bytes"] and sha256(path) == facts["sha256"]
         except OSError as error:
@@ -94,6 +95,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(
             f"{folder} is not a folder: give the path of a folder with a {MANIFEST}"
+        )
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ModelError(
+            f"{folder} cannot be read: check the permissions of the folder"
         )
     if not (folder / MANIFEST).is_file():
         raise ModelError(
