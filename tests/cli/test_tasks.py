@@ -209,6 +209,13 @@ def test_generate_is_for_language_models(headwise, classifier):
     assert "use headwise predict" in found.error
 
 
+def test_one_continuation_of_each_prompt_is_generated(headwise, verses):
+    found = headwise("generate", verses, "--search", "num_best=2")
+
+    assert found.code == 2
+    assert "num_best must be 1, not 2" in found.error
+
+
 def test_labels_are_evaluated_from_one_file(headwise, classifier, tmp_path):
     (tmp_path / "test.tsv").write_text("one red\tis red\nblue\tis green\n")
     found = headwise("evaluate", classifier, tmp_path / "test.tsv", "--json")

@@ -75,9 +75,9 @@ def generate(
     """Continue a text with a language model, and print it as it is generated.
 
     The prompt is printed with its continuation. With FILE, each line is a prompt, and
-    what is printed for it is one line, its line ends written as \\n: N lines in, N
-    lines out. A text may be longer than what the model was trained on: then the later
-    half of its context is the prompt of a new one.
+    what is printed for it is one line, its line ends written as \\n and its backslashes
+    as \\\\: N lines in, N lines out. A text may be longer than what the model was
+    trained on: then the later half of its context is the prompt of a new one.
 
     \b
     headwise generate shakespeare --prompt "ROMEO:" --tokens 500
@@ -99,6 +99,11 @@ def generate(
             f"{use_command(task)}"
         )
     table = parse_search(search)
+    if table.get("num_best", 1) != 1:
+        raise UsageError(
+            f"num_best must be 1, not {table['num_best']}: one continuation of each "
+            "prompt is printed; other seeds give others"
+        )
     if tokens is not None:
         table |= {"max_length_factor": 0.0, "max_length_offset": tokens}
     if seed is not None:
