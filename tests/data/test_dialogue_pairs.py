@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwise.cli.build_recipe import dialogue_table
+from headwise.cli.corpus_tables import dialogue_table
 from headwise.data.corpus_reader import read_pairs
 from headwise.data.pair_formats import DIALOGUES
 from headwise.data.settings import CorpusSettings

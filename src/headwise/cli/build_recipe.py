@@ -10,15 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set
+from headwise.cli.corpus_tables import TABLES, check_sources, corpus_table
 from headwise.cli.options import say
-from headwise.data.pair_formats import (
-    CAPTIONS,
-    DIALOGUES,
-    DOCUMENTS,
-    PICTURES,
-    TREES,
-)
-from headwise.data.settings import SUFFIXES, CorpusSettings, DataSettings, Layout
+from headwise.data.settings import CorpusSettings, DataSettings, Layout
 from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -103,109 +97,12 @@ def recipe_from_options(
     return recipe
 
 
-def corpus_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the settings of a corpus that options name."""
-    table: dict[str, Any] = {"source": str(source)}
-    if target is not None:
-        if columns is not None:
-            raise UsageError(
-                f"--columns is for one TSV file with both sides; {source} and {target} "
-                "have one each: leave it out"
-            )
-        table["target"] = str(target)
-    elif columns is not None:
-        table["source_column"], table["target_column"] = columns
-    return table
-
-
-def document_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the settings of a corpus of text alone, such as for a language model."""
-    if target is not None:
-        raise UsageError(
-            f"a language model learns from text alone, not from {source} and {target}; "
-            "name one file, and further ones in a recipe as [[data.corpora]]"
-        )
-    if columns is not None:
-        raise UsageError(
-            "--columns is for TSV files with two sides; a language model learns from "
-            "text alone: leave it out"
-        )
-    if any(each in (".jsonl", ".ndjson") for each in source.suffixes):
-        return {"source": str(source), "source_field": "text"}
-    return {"source": str(source), "format": "text"}
-
-
-def tree_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the settings of a corpus of trees.
-
-    It is a treebank, unless its name or the other arguments say that sentences and
-    trees are two sides.
-    """
-    table = corpus_table(source, target, columns)
-    has_sides = target is not None or columns is not None
-    suffix = source.with_suffix("") if source.suffix == ".gz" else source
-    if has_sides or suffix.suffix.lower() in SUFFIXES:
-        return table
-    return {**table, "format": "trees"}
-
-
-def dialogue_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the settings of a corpus of dialogues.
-
-    JSON Lines have turns; other files are questions with their answers.
-    """
-    table = corpus_table(source, target, columns)
-    if target is None and {".jsonl", ".ndjson"} & {*source.suffixes}:
-        return {**table, "format": "dialogues"}
-    return table
-
-
-def picture_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
-) -> dict[str, Any]:
-    """Return the settings of labelled pictures: a folder, a list or a ``.npz`` file."""
-    if target is not None or columns is not None:
-        raise UsageError(
-            f"pictures and their labels come from one place, such as {source}: a "
-            "folder with a sub-folder for each label, a list of paths and labels, or a "
-            ".npz file; leave the other out"
-        )
-    return {"source": str(source), "format": "pictures"}
-
-
-TABLES = {
-    DOCUMENTS.name: document_table,
-    TREES.name: tree_table,
-    PICTURES.name: picture_table,
-    CAPTIONS.name: picture_table,
-    DIALOGUES.name: dialogue_table,
-}
-"""How files are read for formats of pairs that are not lines with two sides."""
-
-
 def _task_of(
     recipe_file: Path | None, assignments: Sequence[str], extra: Mapping[str, Any]
 ) -> str:
     """Return the task that option, --set or recipe file name, or translation."""
     table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
     return find_task(with_overrides(table, assignments).get("task", "translation")).name
-
-
-def check_sources(task: str, *sources: Path | None) -> None:
-    """Raise ``UsageError`` for sources that do not exist, or are no files.
-
-    Pictures may be a folder.
-    """
-    may_be_folders = TASKS[task].pair_format.reads_pictures
-    check_files(*(x for x in sources if x and not (may_be_folders and x.is_dir())))
 
 
 def check_task(task: str | None) -> None:

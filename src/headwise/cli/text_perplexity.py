@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any, cast
 
-from headwise.cli.build_recipe import document_table
+from headwise.cli.corpus_tables import document_table
 from headwise.cli.options import say
 from headwise.cli.standard_streams import output
 from headwise.errors import DataError

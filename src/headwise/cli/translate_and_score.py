@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
-from headwise.cli.build_recipe import TABLES, check_sources, corpus_table
+from headwise.cli.corpus_tables import TABLES, check_sources, corpus_table
 from headwise.cli.options import say
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.tasks import TASKS
