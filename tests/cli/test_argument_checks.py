@@ -1,10 +1,14 @@
 """What is checked before torch is imported is what will be used."""
 
+import gzip
 import json
 import shutil
 
-from headwise.cli.argument_checks import check_search
+import pytest
+
+from headwise.cli.argument_checks import check_search, check_two_files
 from headwise.decoding.settings import DecodingSettings
+from headwise.errors import UsageError
 from headwise.run_folder.default_decoding import OLD_DEFAULTS
 from headwise.run_folder.paths import BEST, GENERATION
 
@@ -21,3 +25,24 @@ def test_the_settings_of_an_older_folder_are_checked_as_they_are_used(
     assert DecodingSettings().patience != OLD_DEFAULTS["patience"]
     assert check_search(folder, {}).patience == OLD_DEFAULTS["patience"]
     assert check_search(folder, {"patience": 3.0}).patience == 3.0
+
+
+TABLES = {
+    "a.tsv": b"one.\teins.\n",
+    "a.tab.gz": gzip.compress(b"\nheader\none.\teins.\n"),
+    "a.ndjson": b'{"source": "one."}\n',
+    "a.mrg": b"( (S (NN one) ) )\n",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_table_is_not_one_of_two_files(tmp_path, name, order):
+    table, plain = tmp_path / name, tmp_path / "plain.tsv"
+    table.write_bytes(TABLES[name])
+    plain.write_bytes(b"eins.\n")
+
+    with pytest.raises(UsageError, match=f"{name} is a table .* give it alone, or give"):
+        check_two_files(*(table, plain)[::order])
+    check_two_files(table, None)
+    check_two_files(plain, plain)

@@ -126,6 +126,13 @@ NO_CHOICE = {
     "prepare --languages en {en} --out new": "train.en is a file",
     "run {en} {de} --out new --test {en}": "such as --test test.en test.de",
     "run {en} {de} --dev {en} --out new": "--dev-file takes one file",
+    "evaluate {model} {tsv} {de}": "pairs.tsv is a table or a treebank",
+    "score {model} {en} {tsv}": "take its sides apart, such as by cut -f1",
+    "prepare {tsv} {de} --out new": "give it alone, or give two files",
+    "run {en} {tsv} --out new": "give it alone, or give two files",
+    "run {en} {de} --dev {tsv} {de} --out new": "name it by --dev-file",
+    "run {en} {de} --test {en} {tsv} --out new": "name it by --test-file",
+    "inspect {model} --rank-heads {tsv} {de}": "pairs.tsv is a table or a treebank",
     "run {en} {de} --languages --out new": "such as --languages en de",
     **{
         f"{command} ''": "it is empty; name a folder, or . for the current one"
@@ -242,6 +249,7 @@ def ends(place, tiny_run):
     """Make every mistake, one after the other in one process that is new."""
     en, de = write_text(place / "text", num_pairs=30)
     (place / "short").write_text("eins.\n")
+    (place / "pairs.tsv").write_text("one.\teins.\n")
     (place / "empty").mkdir()
     (place / "thesis" / "best").mkdir(parents=True)
     (place / "thesis" / "best" / "chapter.tex").write_text("all of it")
@@ -251,6 +259,7 @@ def ends(place, tiny_run):
         "corpus": tiny_run / "prepared",
         "en": en,
         "de": de,
+        "tsv": place / "pairs.tsv",
         **{name: place / name for name in ("short", "empty", "thesis")},
     }
     names = {name: shlex.quote(str(path)) for name, path in names.items()}
@@ -296,7 +305,7 @@ def test_nothing_was_written(ends, place):
     there = sorted(str(each.relative_to(place)) for each in place.rglob("*"))
 
     assert there == [
-        *("empty", "short"),
+        *("empty", "pairs.tsv", "short"),
         *("text", "text/train.de", "text/train.en"),
         *("thesis", "thesis/best", "thesis/best/chapter.tex"),
     ]

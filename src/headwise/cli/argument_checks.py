@@ -11,9 +11,11 @@ import re
 import shlex
 import stat
 import sys
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BufferedReader, UnsupportedOperation
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +62,17 @@ TABLES: dict[Layout, bytes] = {
     "jsonl": rb"^\s*\{",
     "trees": rb"^\s*\(",
 }
-"""Formats of tables and treebanks -> a pattern that their first line has."""
+"""Formats of tables and treebanks -> a pattern that their lines have."""
+
+FIRST_LINES = 10
+"""Lines that are searched for such a pattern."""
 
 
 def check_whole_lines(command: str, *paths: Path) -> None:
     """Raise ``UsageError`` for a table, of which a whole line would be the text."""
     for path in paths:
-        layout = layout_of(path.name)
-        if layout is None or not path.is_file():
-            continue
-        with path.open("rb") as file:
-            line = open_text(file, str(path)).readline()
-        if not re.search(TABLES[layout], line):
+        layout = _table_layout(path)
+        if layout is None:
             continue
         remedy = "give texts alone, one a line"
         if layout == "tsv" and path.suffix.lower() != ".gz":
@@ -80,6 +81,38 @@ def check_whole_lines(command: str, *paths: Path) -> None:
             f"{path} is a table or a treebank, but {command} reads each line as one "
             f"text; {remedy} (headwise evaluate reads tables)"
         )
+
+
+def check_two_files(
+    source: Path, target: Path | None, *, remedy: str = "give it alone"
+) -> None:
+    """Raise ``UsageError`` for a table or a treebank that is one of two files.
+
+    Its whole lines would be the text of one side. A single file may be one.
+    """
+    for path, other in ((source, target), (target, source)):
+        if path is None or other is None or _table_layout(path) is None:
+            continue
+        raise UsageError(
+            f"{path} is a table or a treebank, which has both sides, but beside {other} "
+            f"each of its lines would be one text; {remedy}, or give two files of plain "
+            "text"
+        )
+
+
+def _table_layout(path: Path) -> Layout | None:
+    """Return the format of a table or treebank; None for a file that is not one.
+
+    Both the name and one of the first lines must say so: one column is plain text.
+    """
+    layout = layout_of(path.name)
+    if layout is None or not path.is_file():
+        return None
+    with suppress(OSError, EOFError, zlib.error), path.open("rb") as file:
+        lines = islice(open_text(file, str(path)), FIRST_LINES)
+        if any(re.search(TABLES[layout], line) for line in lines):
+            return layout
+    return None
 
 
 def is_standard_input(path: Path | None) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headwise.cli.argument_checks import check_files, check_set
+from headwise.cli.argument_checks import check_files, check_set, check_two_files
 from headwise.cli.corpus_tables import TABLES, check_sources, corpus_table
 from headwise.cli.options import say
 from headwise.data.settings import CorpusSettings, DataSettings, Layout
@@ -60,6 +60,7 @@ def recipe_from_options(
     check_sources(named, source, dev_file)
     table_of = TABLES.get(TASKS[named].pair_format.name, corpus_table)
     if source is not None:
+        check_two_files(source, target)
         corpus = table_of(source, target, columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
@@ -68,6 +69,7 @@ def recipe_from_options(
             "source_column and target_column for each of its corpora"
         )
     if dev is not None:
+        check_two_files(*dev, remedy="name it by --dev-file")
         extra = merged(extra, {"data": {"dev": table_of(*dev)}})
     if dev_file is not None:
         held_out = table_of(dev_file, None, columns)

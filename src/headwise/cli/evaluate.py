@@ -16,6 +16,7 @@ from headwise.cli.argument_checks import (
     check_models,
     check_out_file,
     check_search,
+    check_two_files,
 )
 from headwise.cli.bracket_table import print_bracket_table
 from headwise.cli.options import (
@@ -185,6 +186,7 @@ def evaluate(
             as_json=as_json,
         )
         return
+    check_two_files(source, reference)
     sources, references = read_parallel(source, reference, columns=columns, task=task)
     use_threads(threads)
     if task != "translation":

@@ -11,6 +11,7 @@ from headwise.cli.argument_checks import (
     check_out_file,
     check_search,
     check_translates,
+    check_two_files,
 )
 from headwise.cli.options import resolve_device, say
 from headwise.cli.out_files import write_out_file
@@ -58,6 +59,7 @@ def inspect_corpus(
     files = rank or statistics
     assert files is not None, "the caller asked for one of them"
     check_files(*files)
+    check_two_files(*files, remedy="take its sides apart, such as by cut -f1")
     check_input(list(files))
     if prune is not None and out is not None:
         check_replaceable(out, MODEL)

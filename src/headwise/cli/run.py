@@ -13,6 +13,7 @@ from headwise.cli.argument_checks import (
     check_dry_run_json,
     check_environment,
     check_files,
+    check_two_files,
     use_command,
 )
 from headwise.cli.batch_size import (
@@ -139,6 +140,8 @@ def run(
     check_files(*(test or ()))
     if test is not None and test_file is not None:
         raise UsageError("--test and --test-file both name the test set; give one")
+    if test is not None:
+        check_two_files(*test, remedy="name it by --test-file")
     check_device(device)
     check_environment()
     check_no_foreign_files(out)

@@ -19,6 +19,7 @@ from headwise.cli.argument_checks import (
     check_models,
     check_search,
     check_translates,
+    check_two_files,
     is_standard_input,
 )
 from headwise.cli.options import (
@@ -114,6 +115,7 @@ def score(
     check_translates(*folders)
     check_files(source, target)
     check_input([source, target])
+    check_two_files(source, target, remedy="take its sides apart, such as by cut -f1")
     table = {**parse_search(search), "token_scores": as_json}
     check_search(folder, table, others=folders[1:])
 
