@@ -42,7 +42,9 @@ def test_a_table_is_not_one_of_two_files(tmp_path, name, order):
     table.write_bytes(TABLES[name])
     plain.write_bytes(b"eins.\n")
 
-    with pytest.raises(UsageError, match=f"{name} is a table .* give it alone, or give"):
+    with pytest.raises(
+        UsageError, match=f"{name} is a table .* give it alone, or give"
+    ):
         check_two_files(*(table, plain)[::order])
     check_two_files(table, None)
     check_two_files(plain, plain)

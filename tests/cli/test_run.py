@@ -436,7 +436,7 @@ def test_unusable_training_text_is_reported(
     [
         ([], 2, "no training text"),
         (["a.en"], 2, "a.en does not exist"),
-        (["/dev/null"], 3, "set target, or format"),
+        (["/dev/null"], 2, "give TARGET too, or one file with both sides"),
         ([".", "."], 2, ". is a folder"),
         (["--preset", "huge", "/dev/null", "/dev/null"], 3, "'huge' is not a preset"),
         (["--device", "abacus", "a.en", "a.de"], 2, "abacus is not a device"),

@@ -94,9 +94,9 @@ def check_two_files(
         if path is None or other is None or _table_layout(path) is None:
             continue
         raise UsageError(
-            f"{path} is a table or a treebank, which has both sides, but beside {other} "
-            f"each of its lines would be one text; {remedy}, or give two files of plain "
-            "text"
+            f"{path} is a table or a treebank, which has both sides, but beside "
+            f"{other} each of its lines would be one text; {remedy}, or give two files "
+            "of plain text"
         )
 
 

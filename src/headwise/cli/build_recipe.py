@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headwise.cli.argument_checks import check_files, check_set, check_two_files
-from headwise.cli.corpus_tables import TABLES, check_sources, corpus_table
+from headwise.cli.corpus_tables import check_sources, table_for
 from headwise.cli.options import say
 from headwise.data.settings import CorpusSettings, DataSettings, Layout
 from headwise.data.word_pairs import WordPairs, word_pairs
@@ -58,10 +58,9 @@ def recipe_from_options(
         extra["task"] = task
     named = _task_of(recipe_file, assignments, extra)
     check_sources(named, source, dev_file)
-    table_of = TABLES.get(TASKS[named].pair_format.name, corpus_table)
     if source is not None:
         check_two_files(source, target)
-        corpus = table_of(source, target, columns)
+        corpus = table_for(named, source, target, columns=columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
         raise UsageError(
@@ -70,9 +69,15 @@ def recipe_from_options(
         )
     if dev is not None:
         check_two_files(*dev, remedy="name it by --dev-file")
-        extra = merged(extra, {"data": {"dev": table_of(*dev)}})
+        extra = merged(extra, {"data": {"dev": table_for(named, *dev)}})
     if dev_file is not None:
-        held_out = table_of(dev_file, None, columns)
+        held_out = table_for(
+            named,
+            dev_file,
+            None,
+            columns=columns,
+            remedy="give two files (--dev SOURCE TARGET)",
+        )
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
         file = {} if recipe_file is None else read_toml(recipe_file)

@@ -13,7 +13,7 @@ from headwise.data.pair_formats import (
     PICTURES,
     TREES,
 )
-from headwise.data.settings import SUFFIXES
+from headwise.data.settings import SUFFIXES, layout_of
 from headwise.errors import UsageError
 from headwise.tasks import TASKS
 
@@ -25,6 +25,32 @@ def check_sources(task: str, *sources: Path | None) -> None:
     """
     may_be_folders = TASKS[task].pair_format.reads_pictures
     check_files(*(x for x in sources if x and not (may_be_folders and x.is_dir())))
+
+
+def table_for(
+    task: str,
+    source: Path,
+    target: Path | None,
+    *,
+    columns: tuple[int, int] | None = None,
+    remedy: str = "give TARGET too",
+) -> dict[str, Any]:
+    """Return the settings of a corpus of ``task`` that arguments or options name.
+
+    Raises ``UsageError`` for one file of plain text where a task needs two sides;
+    ``remedy`` says how to give the other. A CSV is left to ``CorpusSettings``.
+    """
+    read_as = TABLES.get(TASKS[task].pair_format.name, corpus_table)
+    table = read_as(source, target, columns)
+    is_csv = source.name.lower().endswith((".csv", ".csv.gz"))
+    has_layout = "format" in table or layout_of(source.name) is not None
+    if target is None and not has_layout and not is_csv:
+        raise UsageError(
+            f"{source} is plain text by its name, which is only one side of the pairs; "
+            f"{remedy}, or one file with both sides whose name ends in .tsv or .jsonl "
+            "(.gz may follow)"
+        )
+    return table
 
 
 def corpus_table(

@@ -170,7 +170,12 @@ def run(
     texts = None if test is None else read_parallel(*test, task=recipe.task)
     if test_file is not None:
         texts = read_parallel(
-            test_file, None, columns=columns, languages=languages, task=recipe.task
+            test_file,
+            None,
+            columns=columns,
+            languages=languages,
+            task=recipe.task,
+            remedy="give two files (--test SOURCE REFERENCE)",
         )
     corpus = prepare_corpus(out, recipe)
     if texts is not None and recipe.task != "translation":

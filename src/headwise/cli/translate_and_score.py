@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
-from headwise.cli.corpus_tables import TABLES, check_sources, corpus_table
+from headwise.cli.corpus_tables import check_sources, table_for
 from headwise.cli.options import say
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.tasks import TASKS
@@ -136,12 +136,14 @@ def read_parallel(
     columns: tuple[int, int] | None = None,
     languages: tuple[str, str] | None = None,
     task: str = "translation",
+    remedy: str = "give REFERENCE too",
 ) -> tuple[list[str], list[str]]:
     """Read two line-aligned text files, or one TSV or JSON Lines file, plain or .gz.
 
     ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines. For
     ``task`` parsing one file is a treebank: its sentences, and trees in brackets. For
-    pictures SOURCE has both sides: data URLs and labels.
+    pictures SOURCE has both sides: data URLs and labels. ``remedy`` says how to give a
+    second file, where one is plain text.
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
     from headwise.data.corpus_reader import read_lines, read_pairs
@@ -165,14 +167,14 @@ def read_parallel(
             "REFERENCE"
         )
     if reference is None:
-        table_of = TABLES.get(TASKS[task].pair_format.name, corpus_table)
-        table = table_of(source, None, columns)
+        table = table_for(task, source, None, columns=columns, remedy=remedy)
         if languages is not None:
             table["source_field"], table["target_field"] = languages
         try:
             corpus = CorpusSettings(**table)
         except SettingsError as error:
-            raise UsageError(f"{source} cannot be read alone: {error}") from None
+            reasons = "; ".join(error.problems)
+            raise UsageError(f"{source} cannot be read alone: {reasons}") from None
         pairs = list(read_pairs(corpus, note=say))
         if corpus.layout == "trees":  # traces alone are no sentence
             pairs = [each for each in pairs if not each.is_empty]
