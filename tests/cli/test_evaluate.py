@@ -1,6 +1,7 @@
 """``headwise evaluate``: scores that say how they were made."""
 
 import json
+import shutil
 import tempfile
 
 import pytest
@@ -180,6 +181,26 @@ def test_the_same_file_named_twice_is_said(headwise, tiny_run, text):
     twice = headwise("evaluate", tiny_run, text[0], text[0])
 
     assert twice.error.count("in 3 of 3 pairs; was the same file named twice?") == 1
+
+
+def test_json_lines_are_read_by_named_keys_or_the_languages_of_the_card(
+    headwise, tiny_run, text, tmp_path
+):
+    pairs = list(zip(*(each.read_text().splitlines() for each in text), strict=True))
+    for name, keys in (("own", ("en", "de")), ("other", ("a", "b"))):
+        rows = (json.dumps(dict(zip(keys, pair, strict=True))) for pair in pairs)
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    model = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    assert headwise("edit", model, "--languages", "en", "de").code == 0
+    own, other = tmp_path / "own.jsonl", tmp_path / "other.jsonl"
+    by_card = headwise("evaluate", model, own)
+    by_name = headwise("evaluate", model, other, "--fields", "a", "b")
+    unnamed = headwise("evaluate", model, other)
+
+    assert by_card.out == by_name.out == headwise("evaluate", model, *text).out
+    assert "own.jsonl is read by its keys en and de, the languages of" in by_card.error
+    assert unnamed.code == 4
+    assert "names the keys to read, such as --fields a b;" in unnamed.error
 
 
 def test_utf_16_is_refused(headwise, tiny_run, text):

@@ -131,6 +131,13 @@ NO_CHOICE = {
     "run {en} {de} --dev-file {en} --out new": "two files (--dev SOURCE TARGET)",
     "run {en} {de} --test-file {en} --out new": "two files (--test SOURCE REFERENCE)",
     "evaluate {model} {tsv} --columns 2 2": "alone: source_column and target_column",
+    "run {en} {de} --fields a b --out new": "--fields names keys of one JSON Lines",
+    "prepare {tsv} --fields a b --out new": "--columns is for TSV",
+    "evaluate {model} {tsv} --fields a b": "--columns is for TSV",
+    "prepare {jsonl} --fields a a --out new": "two different keys, SOURCE TARGET",
+    "prepare --fields a {jsonl} --out new": "such as --fields text label, but",
+    "run {jsonl} --languages text label --out new": "--fields SOURCE TARGET names",
+    "run {jsonl} --task language_model --fields a b --out new": "from text alone, the",
     "evaluate {model} {tsv} {de}": "pairs.tsv is a table or a treebank",
     "score {model} {en} {tsv}": "take its sides apart, such as by cut -f1",
     "prepare {tsv} {de} --out new": "give it alone, or give two files",
@@ -255,6 +262,7 @@ def ends(place, tiny_run):
     en, de = write_text(place / "text", num_pairs=30)
     (place / "short").write_text("eins.\n")
     (place / "pairs.tsv").write_text("one.\teins.\n")
+    (place / "pairs.jsonl").write_text('{"a": "one.", "b": "eins."}\n')
     (place / "empty").mkdir()
     (place / "thesis" / "best").mkdir(parents=True)
     (place / "thesis" / "best" / "chapter.tex").write_text("all of it")
@@ -265,6 +273,7 @@ def ends(place, tiny_run):
         "en": en,
         "de": de,
         "tsv": place / "pairs.tsv",
+        "jsonl": place / "pairs.jsonl",
         **{name: place / name for name in ("short", "empty", "thesis")},
     }
     names = {name: shlex.quote(str(path)) for name, path in names.items()}
@@ -310,7 +319,7 @@ def test_nothing_was_written(ends, place):
     there = sorted(str(each.relative_to(place)) for each in place.rglob("*"))
 
     assert there == [
-        *("empty", "pairs.tsv", "short"),
+        *("empty", "pairs.jsonl", "pairs.tsv", "short"),
         *("text", "text/train.de", "text/train.en"),
         *("thesis", "thesis/best", "thesis/best/chapter.tex"),
     ]

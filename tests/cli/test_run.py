@@ -296,7 +296,7 @@ def test_json_lines_are_read_by_naming_the_languages(headwise, text, tmp_path, n
     named = headwise(*how, "--languages", "de", "en")
 
     assert unnamed.code == 4
-    assert "--languages en de" in unnamed.error
+    assert "--fields en de (for training also --languages en de)" in unnamed.error
     assert named.code == 0
     sources, targets = PreparedCorpus.open(tmp_path / "corpus").dev_text
     assert all(row in dict(zip(*map(lines_of, text), strict=True)) for row in targets)

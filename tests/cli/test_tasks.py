@@ -55,6 +55,27 @@ def test_columns_and_a_test_set_in_one_file(headwise, tmp_path):
     assert "predicting 50 test lines" in found.error
 
 
+def test_fields_of_json_lines_are_named_for_training_and_scores(headwise, tmp_path):
+    """In the training, validation and test set, and by ``headwise evaluate``."""
+    lines = Path(classification(tmp_path)["source"]).read_text("utf-8").splitlines()
+    rows = [
+        dict(zip(("text", "label"), line.split("\t"), strict=True)) for line in lines
+    ]
+    for name, part in (("train", rows[:100]), ("dev", rows[100:])):
+        text = "".join(f"{json.dumps(row)}\n" for row in part)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    dev, fields = tmp_path / "dev.jsonl", ("--fields", "text", "label")
+    found = headwise(
+        *("run", tmp_path / "train.jsonl", "--task", "classification", *fields),
+        *("--dev-file", dev, "--test-file", dev, "--out", tmp_path / "run", *TINY),
+    )
+    scored = headwise("evaluate", tmp_path / "run", dev, *fields)
+
+    assert found.code == 0, found.error
+    assert "predicting 50 test lines" in found.error
+    assert scored.out == found.out
+
+
 def test_documents_are_learned_and_read_in_parts(headwise, tmp_path):
     """Documents of 30 to 50 words by a model of windows of 8 tokens."""
     colors = ("red", "blue")

@@ -296,12 +296,13 @@ def test_texts_under_their_languages_are_read_by_naming_these(written, row):
     assert pairs_of(**asked) == [("eine Katze", "a cat")]
     message = refusal(source=source)
     assert 'line 1: the key "source" is missing; ' in message
-    assert "give source and target, such as --languages en de" in message
+    assert "such as --fields en de (for training also --languages en de);" in message
 
 
-def test_keys_that_are_not_language_codes_give_no_hint(written):
-    message = refusal(source=written("a.jsonl", '{"id": "1", "text": "a cat"}\n'))
+def test_two_keys_that_are_not_language_codes_are_named_by_fields(written):
+    message = refusal(source=written("a.jsonl", '{"my text": "a", "label": "b"}\n'))
 
+    assert "such as --fields 'my text' label; in a recipe" in message
     assert "--languages" not in message
 
 

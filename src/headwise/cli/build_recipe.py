@@ -17,6 +17,7 @@ from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, resolve
+from headwise.recipe.checks import card_problems
 from headwise.recipe.preset_training import FEWEST_FOR_SMALL, preset_for
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
@@ -31,6 +32,7 @@ def recipe_from_options(
     dev: tuple[Path, Path] | None = None,
     dev_file: Path | None = None,
     columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
     languages: tuple[str, str] | None = None,
     preset: str | None = None,
     recipe_file: Path | None = None,
@@ -59,8 +61,8 @@ def recipe_from_options(
     named = _task_of(recipe_file, assignments, extra)
     check_sources(named, source, dev_file)
     if source is not None:
+        corpus = table_for(named, source, target, columns=columns, fields=fields)
         check_two_files(source, target)
-        corpus = table_for(named, source, target, columns=columns)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
         raise UsageError(
@@ -68,14 +70,15 @@ def recipe_from_options(
             "source_column and target_column for each of its corpora"
         )
     if dev is not None:
-        check_two_files(*dev, remedy="name it by --dev-file")
         extra = merged(extra, {"data": {"dev": table_for(named, *dev)}})
+        check_two_files(*dev, remedy="name it by --dev-file")
     if dev_file is not None:
         held_out = table_for(
             named,
             dev_file,
             None,
             columns=columns,
+            fields=fields,
             remedy="give two files (--dev SOURCE TARGET)",
         )
         extra = merged(extra, {"data": {"dev": held_out}})
@@ -119,13 +122,18 @@ def check_task(task: str | None) -> None:
 
 
 def _check_languages(languages: tuple[str, str] | None) -> None:
-    """Refuse a file in place of a language code: the second code was forgotten."""
+    """Refuse what is no language code: a file, as one was forgotten, or a key."""
     for each in languages or ():
         if Path(each).is_file():
             raise UsageError(
                 "--languages takes two codes, SOURCE TARGET, such as --languages en "
                 f"de, but {each} is a file; give both codes before it"
             )
+    if problems := card_problems(languages or (), None):
+        raise UsageError(
+            f"--languages: {'; '.join(problems)}; --fields SOURCE TARGET names the "
+            "keys of JSON Lines"
+        )
 
 
 def _language_settings(

@@ -35,6 +35,7 @@ def debug_option() -> typer.core.TyperOption:
 EXAMPLES = {
     "--languages": "en de",
     "--columns": "2 1",
+    "--fields": "text label",
     "--dev": "dev.en dev.de",
     "--test": "test.en test.de",
     "--rank-heads": "dev.en dev.de",

@@ -27,12 +27,38 @@ def check_sources(task: str, *sources: Path | None) -> None:
     check_files(*(x for x in sources if x and not (may_be_folders and x.is_dir())))
 
 
+def check_fields(fields: tuple[str, str] | None, *files: Path | None) -> None:
+    """Raise ``UsageError`` for ``--fields`` where no single file is JSON Lines.
+
+    ``files`` are those with both sides.
+    """
+    if fields is None:
+        return
+    for each in fields:
+        if layout_of(each) == "jsonl" and Path(each).is_file():
+            raise UsageError(
+                "--fields takes two keys, SOURCE TARGET, such as --fields text label, "
+                f"but {each} is a file; give both keys before it"
+            )
+    if fields[0] == fields[1]:
+        raise UsageError(
+            f"--fields takes two different keys, SOURCE TARGET, not {fields[0]!r} twice"
+        )
+    if not any(each and layout_of(each.name) == "jsonl" for each in files):
+        raise UsageError(
+            "--fields names keys of one JSON Lines file with both sides (.jsonl or "
+            ".ndjson, .gz may follow), and no argument is one: leave it out; --columns "
+            "is for TSV, and a recipe has source_field and target_field for each corpus"
+        )
+
+
 def table_for(
     task: str,
     source: Path,
     target: Path | None,
     *,
     columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
     remedy: str = "give TARGET too",
 ) -> dict[str, Any]:
     """Return the settings of a corpus of ``task`` that arguments or options name.
@@ -41,7 +67,7 @@ def table_for(
     ``remedy`` says how to give the other. A CSV is left to ``CorpusSettings``.
     """
     read_as = TABLES.get(TASKS[task].pair_format.name, corpus_table)
-    table = read_as(source, target, columns)
+    table = read_as(source, target, columns, fields)
     is_csv = source.name.lower().endswith((".csv", ".csv.gz"))
     has_layout = "format" in table or layout_of(source.name) is not None
     if target is None and not has_layout and not is_csv:
@@ -54,7 +80,10 @@ def table_for(
 
 
 def corpus_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+    source: Path,
+    target: Path | None,
+    columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a corpus that options name."""
     table: dict[str, Any] = {"source": str(source)}
@@ -67,11 +96,16 @@ def corpus_table(
         table["target"] = str(target)
     elif columns is not None:
         table["source_column"], table["target_column"] = columns
+    if fields is not None and target is None and layout_of(source.name) == "jsonl":
+        table["source_field"], table["target_field"] = fields
     return table
 
 
 def document_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+    source: Path,
+    target: Path | None,
+    columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a corpus of text alone, such as for a language model."""
     if target is not None:
@@ -84,20 +118,28 @@ def document_table(
             "--columns is for TSV files with two sides; a language model learns from "
             "text alone: leave it out"
         )
+    if fields is not None:
+        raise UsageError(
+            "--fields is for JSON Lines with two sides; a language model learns from "
+            'text alone, the key "text": leave it out, or set source_field in a recipe'
+        )
     if any(each in (".jsonl", ".ndjson") for each in source.suffixes):
         return {"source": str(source), "source_field": "text"}
     return {"source": str(source), "format": "text"}
 
 
 def tree_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+    source: Path,
+    target: Path | None,
+    columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a corpus of trees.
 
     It is a treebank, unless its name or the other arguments say that sentences and
     trees are two sides.
     """
-    table = corpus_table(source, target, columns)
+    table = corpus_table(source, target, columns, fields)
     has_sides = target is not None or columns is not None
     suffix = source.with_suffix("") if source.suffix == ".gz" else source
     if has_sides or suffix.suffix.lower() in SUFFIXES:
@@ -106,23 +148,30 @@ def tree_table(
 
 
 def dialogue_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+    source: Path,
+    target: Path | None,
+    columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of a corpus of dialogues.
 
-    JSON Lines have turns; other files are questions with their answers.
+    JSON Lines have turns; other files, and JSON Lines whose ``fields`` are named, are
+    questions with their answers.
     """
-    table = corpus_table(source, target, columns)
-    if target is None and {".jsonl", ".ndjson"} & {*source.suffixes}:
+    table = corpus_table(source, target, columns, fields)
+    if fields is None and target is None and {".jsonl", ".ndjson"} & {*source.suffixes}:
         return {**table, "format": "dialogues"}
     return table
 
 
 def picture_table(
-    source: Path, target: Path | None, columns: tuple[int, int] | None = None
+    source: Path,
+    target: Path | None,
+    columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of labelled pictures: a folder, a list or a ``.npz`` file."""
-    if target is not None or columns is not None:
+    if target is not None or columns is not None or fields is not None:
         raise UsageError(
             f"pictures and their labels come from one place, such as {source}: a "
             "folder with a sub-folder for each label, a list of paths and labels, or a "

@@ -19,6 +19,7 @@ from headwise.cli.argument_checks import (
     check_two_files,
 )
 from headwise.cli.bracket_table import print_bracket_table
+from headwise.cli.corpus_tables import check_fields
 from headwise.cli.options import (
     BackendName,
     Beam,
@@ -26,6 +27,7 @@ from headwise.cli.options import (
     Deterministic,
     Device,
     EngineName,
+    Fields,
     Precision,
     SearchSettings,
     Threads,
@@ -42,6 +44,7 @@ from headwise.cli.standard_streams import output
 from headwise.cli.text_perplexity import print_perplexity
 from headwise.cli.translate_and_score import (
     check_references,
+    keys_of_card,
     predict_and_score,
     read_parallel,
     translate_and_score,
@@ -94,6 +97,7 @@ def evaluate(
         ),
     ] = None,
     columns: Columns = None,
+    fields: Fields = None,
     stride: Annotated[
         int | None,
         typer.Option(
@@ -127,6 +131,7 @@ def evaluate(
     headwise evaluate en-de test.en test.de --precision int8
     headwise evaluate en-de test.en test.de --search no_repeat_ngram=3
     headwise evaluate sentiment test.tsv
+    headwise evaluate sentiment test.jsonl --fields text label
     headwise evaluate digits test.npz
     headwise evaluate parser test.mrg.gz
     headwise evaluate shakespeare text.txt --stride 1
@@ -172,10 +177,10 @@ def evaluate(
             f"--stride is for language models, and this is one of {task}; leave it out"
         )
     if TASKS[task].pair_format is DOCUMENTS:
-        if reference is not None or metrics or out is not None:
+        if any((reference, metrics, out, columns, fields)):
             raise UsageError(
                 "a language model is evaluated on one text, by its perplexity: leave "
-                "out REFERENCE, --metric and --out"
+                "out REFERENCE, --metric, --out, --columns and --fields"
             )
         use_threads(threads)
         print_perplexity(
@@ -187,7 +192,18 @@ def evaluate(
         )
         return
     check_two_files(source, reference)
-    sources, references = read_parallel(source, reference, columns=columns, task=task)
+    check_fields(fields, None if reference else source)
+    languages = None
+    if task == "translation" and reference is None and fields is None:
+        languages = keys_of_card(folder, source)
+    sources, references = read_parallel(
+        source,
+        reference,
+        columns=columns,
+        fields=fields,
+        languages=languages,
+        task=task,
+    )
     use_threads(threads)
     if task != "translation":
         from headwise.inference.load import load_predictor

@@ -140,12 +140,20 @@ Columns = Annotated[
         show_default="1 2",
     ),
 ]
+Fields = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        metavar="SOURCE TARGET",
+        help="Keys of JSON Lines files, such as text label.",
+        show_default="source target",
+    ),
+]
 Languages = Annotated[
     tuple[str, str] | None,
     typer.Option(
         metavar="SOURCE TARGET",
-        help="Language codes, such as en de: the fields of JSON Lines to read, and "
-        "the languages of the model card.",
+        help="Language codes, such as en de: the languages of the model card and, "
+        "without --fields, the keys of JSON Lines to read.",
         show_default=False,
     ),
 ]

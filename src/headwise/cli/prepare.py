@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from headwise.cli.build_recipe import recipe_from_options
+from headwise.cli.corpus_tables import check_fields
 from headwise.cli.options import (
     Assignments,
     Columns,
     Dev,
     DevFile,
+    Fields,
     InitializeFrom,
     Languages,
     Preset,
@@ -43,6 +45,7 @@ def prepare(
     dev: Dev = None,
     dev_file: DevFile = None,
     columns: Columns = None,
+    fields: Fields = None,
     languages: Languages = None,
     preset: Preset = None,
     recipe_file: RecipeFile = None,
@@ -55,7 +58,8 @@ def prepare(
     was prepared from the same text with the same settings is reused.
 
     A line of JSON Lines is {"source": ..., "target": ...}, or, with --languages en de,
-    {"en": ..., "de": ...} or {"translation": {"en": ..., "de": ...}}.
+    {"en": ..., "de": ...} or {"translation": {"en": ..., "de": ...}}. --fields names
+    other keys, such as text label.
 
     \b
     headwise prepare train.en train.de --out corpus
@@ -67,6 +71,7 @@ def prepare(
     from headwise.data.prepare import prepare as make
     from headwise.run_folder.pretrained import given_tokenizers
 
+    check_fields(fields, None if target else source, dev_file)
     recipe = recipe_from_options(
         source,
         target,
@@ -74,6 +79,7 @@ def prepare(
         dev=dev,
         dev_file=dev_file,
         columns=columns,
+        fields=fields,
         languages=languages,
         preset=preset,
         recipe_file=recipe_file,

@@ -22,6 +22,7 @@ from headwise.cli.batch_size import (
     must_fit_batch_size,
 )
 from headwise.cli.build_recipe import recipe_from_options
+from headwise.cli.corpus_tables import check_fields
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -30,6 +31,7 @@ from headwise.cli.options import (
     DevFile,
     Device,
     DryRunJson,
+    Fields,
     InitializeFrom,
     Languages,
     MaxTime,
@@ -83,6 +85,7 @@ def run(
     dev: Dev = None,
     dev_file: DevFile = None,
     columns: Columns = None,
+    fields: Fields = None,
     languages: Languages = None,
     test: Annotated[
         tuple[Path, Path] | None,
@@ -128,6 +131,7 @@ def run(
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
     headwise run pairs.jsonl --languages en de --out en-de
     headwise run reviews.tsv --task classification --out sentiment
+    headwise run reviews.jsonl --fields text label --task classification --out sentiment
     headwise run reviews.tsv --task classification --from bert --out sentiment
     headwise run train.mrg --task parsing --out parser
     headwise run digits.npz --task picture_classification --out digits
@@ -142,6 +146,7 @@ def run(
         raise UsageError("--test and --test-file both name the test set; give one")
     if test is not None:
         check_two_files(*test, remedy="name it by --test-file")
+    check_fields(fields, None if target else source, dev_file, test_file)
     check_device(device)
     check_environment()
     check_no_foreign_files(out)
@@ -152,6 +157,7 @@ def run(
         dev=dev,
         dev_file=dev_file,
         columns=columns,
+        fields=fields,
         languages=languages,
         preset=preset,
         recipe_file=recipe_file,
@@ -173,6 +179,7 @@ def run(
             test_file,
             None,
             columns=columns,
+            fields=fields,
             languages=languages,
             task=recipe.task,
             remedy="give two files (--test SOURCE REFERENCE)",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.argument_checks import check_files
 from headwise.cli.corpus_tables import check_sources, table_for
 from headwise.cli.options import say
+from headwise.data.settings import layout_of
 from headwise.errors import DataError, SettingsError, UsageError
+from headwise.run_folder.paths import languages_of_model, model_path
 from headwise.tasks import TASKS
 from headwise.text.label_tokenizer import UnknownLabelError
 from headwise.wording import count_of
@@ -134,16 +137,17 @@ def read_parallel(
     reference: Path | None,
     *,
     columns: tuple[int, int] | None = None,
+    fields: tuple[str, str] | None = None,
     languages: tuple[str, str] | None = None,
     task: str = "translation",
     remedy: str = "give REFERENCE too",
 ) -> tuple[list[str], list[str]]:
     """Read two line-aligned text files, or one TSV or JSON Lines file, plain or .gz.
 
-    ``columns`` are those of a TSV file, ``languages`` the fields of JSON Lines. For
-    ``task`` parsing one file is a treebank: its sentences, and trees in brackets. For
-    pictures SOURCE has both sides: data URLs and labels. ``remedy`` says how to give a
-    second file, where one is plain text.
+    ``columns`` are those of a TSV file, ``fields`` the keys of JSON Lines, by default
+    ``languages``. For ``task`` parsing one file is a treebank: its sentences, and trees
+    in brackets. For pictures SOURCE has both sides: data URLs and labels. ``remedy``
+    says how to give a second file, where one is plain text.
     Raises ``DataError`` for bytes that are not UTF-8, or different numbers of lines.
     """
     from headwise.data.corpus_reader import read_lines, read_pairs
@@ -155,10 +159,10 @@ def read_parallel(
     if TASKS[task].pair_format.reads_pictures:
         from headwise.data.pictures import read_labelled_pictures
 
-        if reference is not None or columns is not None:
+        if reference is not None or columns is not None or fields is not None:
             raise UsageError(
-                f"{source} has pictures and their labels; leave out REFERENCE and "
-                "--columns"
+                f"{source} has pictures and their labels; leave out REFERENCE, "
+                "--columns and --fields"
             )
         return read_labelled_pictures(source)
     if reference is not None and columns is not None:
@@ -167,8 +171,10 @@ def read_parallel(
             "REFERENCE"
         )
     if reference is None:
-        table = table_for(task, source, None, columns=columns, remedy=remedy)
-        if languages is not None:
+        table = table_for(
+            task, source, None, columns=columns, fields=fields, remedy=remedy
+        )
+        if fields is None and languages is not None:
             table["source_field"], table["target_field"] = languages
         try:
             corpus = CorpusSettings(**table)
@@ -193,3 +199,35 @@ def read_parallel(
     for note in same.notes(source, reference):
         say(note)
     return sources, references
+
+
+def keys_of_card(folder: Path, source: Path) -> tuple[str, str] | None:
+    """Return the languages of the model if they are the keys of JSON Lines; say so.
+
+    None, for the keys "source" and "target", if the first line has these, or lacks the
+    languages.
+    """
+    languages = languages_of_model(model_path(folder))
+    if layout_of(source.name) != "jsonl" or languages is None:
+        return None
+    if _first_line_has(source, ("source", "target")):
+        return None
+    if not _first_line_has(source, languages):
+        return None
+    say(
+        f"{source} is read by its keys {' and '.join(languages)}, the languages of the "
+        "model"
+    )
+    return languages
+
+
+def _first_line_has(source: Path, fields: tuple[str, str]) -> bool:
+    from headwise.data.corpus_reader import read_pairs
+    from headwise.data.settings import CorpusSettings
+
+    corpus = CorpusSettings(
+        source=str(source), source_field=fields[0], target_field=fields[1]
+    )
+    with suppress(DataError):
+        return any(pair.source or pair.target for pair in read_pairs(corpus))
+    return False

@@ -13,6 +13,7 @@ import gzip
 import json
 import math
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,8 @@ def read_documents(
         text = line.text
         if corpus.layout == "jsonl" and text.strip():
             where = f"{path}, line {line.number:,}"
-            text = _text(_parse_object(text, where), corpus.source_field, where)
+            table = _parse_object(text, where)
+            text = _text(table, corpus.source_field, where, alone=True)
         elif corpus.layout == "tsv":
             text = _cell(line, corpus.source_column, path)
         if text.strip():
@@ -324,15 +326,21 @@ NESTED = "translation"
 """Key of an inner object with both texts, as in Hugging Face datasets."""
 
 
-def _text(table: dict[str, Any], field: str, where: str) -> str:
+def _text(
+    table: dict[str, Any],
+    field: str,
+    where: str,
+    *,
+    alone: bool = False,
+) -> str:
     nested = table.get(NESTED)
     inner = table
     if field not in table and isinstance(nested, dict):
         inner = nested
     if field not in inner:
         raise DataError(
-            f"{where}: the key {_json(field)} is missing; {_keys(inner)}"
-            f"{_hint(inner)}. source_field and target_field set the keys to read"
+            f"{where}: the key {_json(field)} is missing; {_keys(inner)}. "
+            f"{ALONE if alone else _hint(inner)}"
         )
     text = inner[field]
     is_number = isinstance(text, int | float) and not isinstance(text, bool)
@@ -369,15 +377,20 @@ def _json(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
+ALONE = "rename it, or name the key to read by source_field in a recipe"
+"""What to do about text alone, such as for a language model."""
+
+
 def _hint(table: dict[str, Any]) -> str:
-    """Suggest ``--languages`` if the keys look like language codes."""
+    """Say how to name two keys: those of ``table`` if they are two, or of languages."""
     codes = [key for key in table if re.fullmatch("[a-z]{2,3}", key)]
-    if len(codes) < 2:
-        return ""
-    one, other = codes[:2]
+    both = shlex.join((codes if len(codes) > 1 else list(table))[:2])
+    example = f", such as --fields {both}" if len(codes) > 1 or len(table) == 2 else ""
+    if len(codes) > 1:
+        example += f" (for training also --languages {both})"
     return (
-        f"; for texts by language, give source and target, such as "
-        f"--languages {one} {other}"
+        f"--fields SOURCE TARGET names the keys to read{example}; in a recipe, "
+        "source_field and target_field do"
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from headwise import storage
 from headwise.errors import ModelError
-from headwise.run_folder.installed_models import find_installed, installed_models
+from headwise.run_folder.card_fields import card_fields
+from headwise.run_folder.installed_models import CARD, find_installed, installed_models
 
 RECIPE = "recipe.toml"
 PREPARED = "prepared"
@@ -52,6 +53,19 @@ def task_of_folder(path: Path) -> str:
     if not isinstance(task, str):
         raise ModelError(f"{path / CONFIG} does not describe a model")
     return task
+
+
+def languages_of_model(path: Path) -> tuple[str, str] | None:
+    """Return source and target language by the card of a model folder.
+
+    None if it cannot be read, or does not name two.
+    """
+    with suppress(OSError):
+        card = (path / CARD).read_text(encoding="utf-8", errors="replace")
+        languages = card_fields(card).languages
+        if len(languages) == 2:
+            return languages[0], languages[1]
+    return None
 
 
 def has_checkpoints(folder: Path) -> bool:
