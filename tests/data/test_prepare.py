@@ -351,7 +351,7 @@ def test_two_vocabularies_may_differ(corpus, done):
     ("rows", "data", "said"),
     [
         ([("", "a"), ("b", " ")], {}, "there is no training data: all 2 pairs"),
-        ([("a", "b")], {}, "1 of 1 different source texts"),
+        ([("a", "b")], {}, "all source texts are the same one"),
         (pairs(20), {"dev_pairs": 20}, "20 of 20 different source texts"),
         (pairs(200, start=100), {"max_tokens": 2}, "no pair is left"),
     ],

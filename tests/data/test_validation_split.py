@@ -77,10 +77,20 @@ def test_the_size_of_the_validation_set_can_be_set():
     assert held(100, 100, wanted=99) == 99
 
 
-@pytest.mark.parametrize(("num_sources", "wanted"), [(1, None), (100, 100), (5, 200)])
+@pytest.mark.parametrize(("num_sources", "wanted"), [(2, 2), (100, 100), (5, 200)])
 def test_some_pairs_must_be_left_for_training(num_sources, wanted):
     with pytest.raises(DataError, match=f"of {num_sources} different source"):
         held(num_sources, num_sources, wanted=wanted)
+
+
+@pytest.mark.parametrize("wanted", [None, 1, 50])
+def test_a_single_source_text_is_not_told_to_hold_out_fewer(wanted):
+    """Fewer than one is none."""
+    with pytest.raises(
+        DataError, match=r"the same one.* validation set \(--dev"
+    ) as raised:
+        held(1, 5000, wanted=wanted)
+    assert "fewer" not in str(raised.value)
 
 
 @pytest.mark.parametrize("wanted", [None, 30])

@@ -20,6 +20,8 @@ MIN_PAIRS, MAX_PAIRS = 50, 2000
 SOURCES_LEFT = 10
 """At most one in so many different sources is held out by default."""
 
+GIVE_DEV = "give a validation set (--dev or --dev-file, or data.dev in a recipe)"
+
 
 def key(seed: int, source: str) -> int:
     """Return a 64-bit hash of seed and text; differences in white space are ignored."""
@@ -82,11 +84,16 @@ def choose_held_out(
     if wanted is None:
         wanted = min(MAX_PAIRS, max(MIN_PAIRS, num_pairs // share))
         wanted = max(1, min(wanted, len(ordered) // SOURCES_LEFT))
+    if len(ordered) == 1:
+        raise DataError(
+            "no training data would be left, as all source texts are the same one, "
+            f"which validation needs; {GIVE_DEV}, or more text"
+        )
     if len(ordered) <= wanted:
         raise DataError(
             f"no training data would be left with {wanted:,} of {len(ordered):,} "
             "different source texts held out for validation; hold out fewer "
-            "(data.dev_pairs), or give a validation set (data.dev)"
+            f"(data.dev_pairs), or {GIVE_DEV}"
         )
     return HeldOutSources(seed, ordered[wanted - 1])
 
