@@ -153,6 +153,27 @@ def test_words_are_no_reason_against_what_was_asked_for(phones, tmp_path, assign
     assert "240 pairs: preset micro" in said[0]
 
 
+@pytest.mark.parametrize(("names", "notes"), [(["a", "b"], 1), (["c"], 1), (["t"], 0)])
+def test_arguments_that_replace_the_corpora_of_a_recipe_are_said(
+    tmp_path, names, notes
+):
+    """Not where they are the same."""
+    text = tmp_path / "t.tsv"
+    text.write_text("one\teins\ntwo\tzwei\n")
+    corpora = [
+        f'[[data.corpora]]\nsource = "{tmp_path / name}.tsv"\n' for name in names
+    ]
+    recipe = tmp_path / "my.toml"
+    recipe.write_text('preset = "micro"\n' + "".join(corpora))
+    said = []
+    recipe_from_options(
+        text, None, recipe_file=recipe, out=tmp_path / "run", on_message=said.append
+    )
+    note = f"note: the corpora of {recipe} ({len(names)}) are replaced by {text}"
+    assert said.count(note) == notes
+    assert len(said) == notes
+
+
 def test_lines_of_plain_text_are_not_called_pairs(tmp_path):
     said = []
     text = tmp_path / "text.txt"

@@ -63,6 +63,7 @@ def recipe_from_options(
     if source is not None:
         corpus = table_for(named, source, target, columns=columns, fields=fields)
         check_two_files(source, target)
+        _say_replaced_corpora(recipe_file, corpus, on_message)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     elif columns is not None and dev_file is None:
         raise UsageError(
@@ -105,6 +106,23 @@ def recipe_from_options(
             "[[data.corpora]]"
         )
     return recipe
+
+
+def _say_replaced_corpora(
+    recipe_file: Path | None,
+    corpus: Mapping[str, Any],
+    on_message: Callable[[str], None],
+) -> None:
+    """Say that ``corpus``, of the arguments, replaces others of a recipe."""
+    data = read_toml(recipe_file).get("data") if recipe_file else None
+    corpora = data.get("corpora") if isinstance(data, Mapping) else None
+    if not corpora or not isinstance(corpora, list) or corpora == [corpus]:
+        return
+    files = [corpus[side] for side in ("source", "target") if side in corpus]
+    on_message(
+        f"note: the corpora of {recipe_file} ({len(corpora)}) are replaced by "
+        f"{' and '.join(files)}"
+    )
 
 
 def _task_of(

@@ -34,7 +34,8 @@ def prepare(
         Path | None,
         typer.Argument(
             metavar="SOURCE",
-            help="Source text, or a TSV or JSON Lines file with source and target.",
+            help="Source text, or a TSV or JSON Lines file with source and target. "
+            "Replaces the corpora of --recipe.",
         ),
     ] = None,
     target: Annotated[

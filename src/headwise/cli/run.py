@@ -74,7 +74,8 @@ def run(
         typer.Argument(
             metavar="SOURCE",
             help="Source text, or a TSV or JSON Lines file with source and target; of "
-            "pictures a folder with a sub-folder for each label, a list, or .npz.",
+            "pictures a folder with a sub-folder for each label, a list, or .npz. "
+            "Replaces the corpora of --recipe.",
         ),
     ] = None,
     target: Annotated[
