@@ -1,5 +1,6 @@
 """Recipes of command lines: exports are checked, and data choose the preset."""
 
+import shutil
 from itertools import product
 
 import pytest
@@ -172,6 +173,39 @@ def test_arguments_that_replace_the_corpora_of_a_recipe_are_said(
     note = f"note: the corpora of {recipe} ({len(names)}) are replaced by {text}"
     assert said.count(note) == notes
     assert len(said) == notes
+
+
+REVERSED = "from en to de, and this run from de to en; if that is not meant, swap"
+
+
+@pytest.mark.parametrize(
+    ("order", "languages", "note"),
+    [
+        (1, None, None),
+        (1, ("en", "de-CH"), None),
+        (-1, None, REVERSED),
+        (-1, ("de", "en"), REVERSED),
+        (1, ("en", "nl"), "from en to de, and this run from en to nl"),
+    ],
+)
+def test_it_is_said_where_a_model_translates_between_other_languages(
+    headwise, tiny_run, tiny_text, tmp_path, order, languages, note
+):
+    """The languages of a run are given, or the suffixes of its files, en and de."""
+    model = shutil.copytree(tiny_run / "best", tmp_path / "model")
+    assert headwise("edit", model, "--languages", "en", "de").code == 0
+    said = []
+    recipe_from_options(
+        *tiny_text[::order],
+        languages=languages,
+        preset="micro",
+        initialize_from=[model],
+        out=tmp_path / "run",
+        on_message=said.append,
+    )
+    found = [each for each in said if "translates" in each]
+    assert len(found) == (note is not None)
+    assert note is None or f"note: {model} translates {note}" in found[0]
 
 
 def test_lines_of_plain_text_are_not_called_pairs(tmp_path):

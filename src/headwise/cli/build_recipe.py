@@ -6,6 +6,7 @@ It is also checked that a recipe can be exported as it asks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from headwise.cli.corpus_tables import check_sources, table_for
 from headwise.cli.options import say
 from headwise.data.settings import CorpusSettings, DataSettings, Layout
 from headwise.data.word_pairs import WordPairs, word_pairs
-from headwise.errors import SettingsError, UsageError
+from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
 from headwise.recipe import Recipe, resolve
 from headwise.recipe.checks import card_problems
 from headwise.recipe.preset_training import FEWEST_FOR_SMALL, preset_for
+from headwise.run_folder.paths import languages_of_model, model_path, task_of_folder
 from headwise.settings import merged, read, read_toml, with_overrides
 from headwise.tasks import TASKS, find_task
 from headwise.wording import count_of
@@ -105,6 +107,8 @@ def recipe_from_options(
             "no training text: give SOURCE and TARGET, or a --recipe with "
             "[[data.corpora]]"
         )
+    if recipe.initialize_from and recipe.task == "translation":
+        _say_other_languages(recipe, on_message)
     return recipe
 
 
@@ -123,6 +127,37 @@ def _say_replaced_corpora(
         f"note: the corpora of {recipe_file} ({len(corpora)}) are replaced by "
         f"{' and '.join(files)}"
     )
+
+
+def _say_other_languages(recipe: Recipe, on_message: Callable[[str], None]) -> None:
+    """Say which models to start from translate between other languages than a run.
+
+    It may be meant, and is more often a mistake.
+    """
+    from headwise.run_folder.card_metadata import languages_of
+
+    here = [*(recipe.languages or languages_of(recipe.data.corpora))]
+    if len(here) != 2:
+        return
+    for folder in recipe.initialize_from:
+        there = None
+        with suppress(ModelError):  # a run that was begun does without the model
+            path = model_path(Path(folder))
+            if task_of_folder(path) == "translation":
+                there = languages_of_model(path)
+        if there is None or _codes(there) == _codes(here):
+            continue
+        swapped = _codes(there) == _codes(here[::-1])
+        remedy = "; if that is not meant, swap SOURCE and TARGET" if swapped else ""
+        on_message(
+            f"note: {folder} translates from {there[0]} to {there[1]}, and this run "
+            f"from {here[0]} to {here[1]}{remedy}"
+        )
+
+
+def _codes(languages: Sequence[str]) -> list[str]:
+    """Return the languages without country or script: pt for pt-BR."""
+    return [each.lower().partition("-")[0] for each in languages]
 
 
 def _task_of(

@@ -132,7 +132,7 @@ def run(
     headwise run train.en train.de --out en-de --preset tiny --max-time 30m
     headwise run pairs.jsonl --languages en de --out en-de
     headwise run reviews.tsv --task classification --out sentiment
-    headwise run reviews.jsonl --fields text label --task classification --out sentiment
+    headwise run my.jsonl --fields text label --task classification --out sentiment
     headwise run reviews.tsv --task classification --from bert --out sentiment
     headwise run train.mrg --task parsing --out parser
     headwise run digits.npz --task picture_classification --out digits

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
 from headwise.data.prepared import CorpusFacts
+from headwise.data.settings import CorpusSettings
 from headwise.run_folder.card_fields import DASHES, UNKNOWN_LICENSE
 from headwise.training.validation import Validation
 
@@ -88,7 +89,7 @@ def _entries(task: str, languages: Sequence[str], license: str | None) -> list[s
     ]
 
 
-def languages_of(corpora: Iterable[CorpusFacts]) -> list[str]:
+def languages_of(corpora: Iterable[CorpusFacts | CorpusSettings]) -> list[str]:
     """Return the language codes of the corpus files, if all corpora agree."""
     pairs = {(_suffix(each.source), _suffix(each.target or "")) for each in corpora}
     if len(pairs) != 1:
