@@ -1,6 +1,7 @@
 """Prepared corpora are verified when opened, and memory-mapped."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,40 @@ def test_arrays_that_do_not_belong_together_are_refused(folder):
 def test_a_folder_of_something_else_is_no_prepared_corpus(tmp_path):
     with pytest.raises(DataError, match="not a prepared corpus"):
         PreparedCorpus.open(tmp_path)
+
+
+def replace_by_another(folder: Path) -> None:
+    """Prepare one more pair and other validation text in the place of ``folder``."""
+    (folder.parent / "b.tsv").write_text("d e f\tD\nc\tC D\na\tA\nb\tB\n")
+    (folder.parent / "other.tsv").write_text("f\tF\n")
+    data = DataSettings(
+        corpora=(CorpusSettings(source=str(folder.parent / "b.tsv")),),
+        dev=CorpusSettings(source=str(folder.parent / "other.tsv")),
+    )
+    prepare(data, TextSettings(tokenizer="words", vocab_size=50), folder, seed=1)
+
+
+def test_an_open_corpus_stays_the_same_when_its_folder_is_replaced(folder):
+    corpus = PreparedCorpus.open(folder)
+    corpus.open_files()
+    before = corpus.dev.target(0).tolist()
+
+    replace_by_another(folder)
+
+    assert PreparedCorpus.open(folder).dev_text == (["f"], ["F"])
+    assert corpus.dev_text == (["b a", "c"], ["B A \u2028 A", "C\x85"])
+    assert corpus.dev.target(0).tolist() == before
+    assert len(corpus.train) == 3
+    assert corpus.tokenizers.target.decode(before) == "B A A"
+
+
+@pytest.mark.parametrize("change", [replace_by_another, shutil.rmtree])
+def test_files_of_two_corpora_are_not_opened_together(folder, change):
+    """The counts are those of the first, and the files would be of the second."""
+    corpus = PreparedCorpus.open(folder)
+    assert len(corpus.train) == 3
+
+    change(folder)
+
+    with pytest.raises(DataError, match=r"prepared was prepared again.*start again"):
+        corpus.open_files()

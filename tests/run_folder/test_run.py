@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -217,6 +218,39 @@ def test_other_text_makes_another_run(run_folder, tmp_path):
     ):
         train_run(run_folder, now, other)
     assert resolve(file=run_folder / "recipe.toml") == before
+
+
+class PreparesAgain(Recorder):
+    """Prepares other text in the place of the corpus, right before a validation."""
+
+    def __init__(self, data, text, folder):
+        super().__init__()
+        self.prepare_again = partial(prepare, data, text, folder, seed=1)
+        self.validated = None
+
+    def on_step(self, update, state):
+        if state.step == 3:
+            self.prepare_again()
+
+    def on_validation(self, validation, state, name, best):
+        self.validated = self.validated or validation
+
+
+def test_a_training_validates_on_the_corpus_that_it_opened(tmp_path):
+    """Held-out pairs of another corpus have other tokens, or are other text."""
+    texts = write_text(tmp_path / "one"), write_text(tmp_path / "other", seed=7)
+    pairs = [{"source": str(source), "target": str(target)} for source, target in texts]
+    first, other = (
+        resolve(extra={**SHORT, "data": {"corpora": [each]}}) for each in pairs
+    )
+    corpus = prepare(first.data, first.text, tmp_path / "prepared", seed=1)
+    sources = PreparedCorpus.open(corpus.folder).dev_text[0]
+    again = PreparesAgain(other.data, other.text, corpus.folder)
+
+    train_run(tmp_path / "run", first, corpus, callbacks=[again])
+
+    assert PreparedCorpus.open(corpus.folder).dev_text[0] != sources
+    assert again.validated.samples[0].source == sources[0]
 
 
 def test_a_run_without_checkpoints_may_begin_again_otherwise(tmp_path, corpus, recipe):

@@ -180,6 +180,17 @@ class PreparedCorpus:
             raise DataError(f"{folder / FACTS} cannot be used:\n{error}") from None
         return cls(folder, facts, fields)
 
+    def open_files(self) -> None:
+        """Open all that a training reads; it stays the same if ``folder`` is replaced.
+
+        Raises ``DataError`` if ``folder`` was replaced before.
+        """
+        try:
+            for name in ("train", "dev", "dev_text", "tokenizers"):
+                getattr(self, name)
+        finally:  # files of two corpora may not fit each other
+            self._check_not_replaced()
+
     @cached_property
     def train(self) -> ExampleStore:
         """The training pairs, or windows of the training text."""
@@ -223,6 +234,18 @@ class PreparedCorpus:
     def dev_text(self) -> tuple[list[str], list[str]]:
         """Raw source and target lines of the validation pairs."""
         return self._lines("dev.source.txt"), self._lines("dev.target.txt")
+
+    def _check_not_replaced(self) -> None:
+        try:
+            is_same = storage.read_json(self.folder / FACTS) == self.fields
+        except ModelError:
+            is_same = False
+        if not is_same:
+            raise DataError(
+                f"{self.folder} was prepared again, or moved, while it was being "
+                "opened, so that its files may not fit each other; start again, once "
+                "no headwise prepare writes to it"
+            )
 
     def _store(
         self, name: str, ranges: Sequence[WeightedRange] | None

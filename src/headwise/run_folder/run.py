@@ -92,6 +92,7 @@ def train_run(
     Returns the final training state; the best model is in ``folder / "best"``.
     """
     recipe = _with_steps_until(recipe, until)
+    corpus.open_files()
     with process_group(device) as ranks, ExitStack() as held:
         log = JsonLog(folder / LOG)
         callbacks = [*callbacks, log] if ranks.is_first else []
