@@ -158,12 +158,59 @@ def test_all_problems_of_all_parts_come_at_once(write):
         ("data.corpora=a.en", "data.corpora must be a list in [ ], not 'a.en'"),
         ("seed=-1", "seed must be from 0 to 9223372036854775807, not -1"),
         ("seed=9223372036854775808", "not 9223372036854775808"),
+        (
+            "training.processes=1025",
+            "training.processes must be at most 1,024, not 1,025",
+        ),
+        (
+            "decoding.warnings.loop_tokens=1" + 400 * "0",
+            "decoding.warnings.loop_tokens is too large: 1,329 bits",
+        ),
         ("training", "--set takes NAME=VALUE"),
         ("=3", "--set takes NAME=VALUE"),
     ],
 )
 def test_invalid_settings_are_refused_with_advice(assignment, said):
     assert any(said in each for each in problems(assignments=[assignment]))
+
+
+def integers(table, path=""):
+    """Yield the path of each whole number of nested settings."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from integers(value, f"{path}{name}.")
+        elif type(value) is int:
+            yield f"{path}{name}"
+
+
+OPTIONAL_INTEGERS = [
+    *("text.target_vocab_size", "data.dev_pairs", "training.batch_pairs"),
+    *("training.epochs", "training.patience", "training.processes"),
+    *("model.d_k", "model.attention_window"),
+]
+
+
+UNBOUNDED = ("decoding.seed",)
+BOUND_BY_OTHERS = ("model.num_heads", "model.kernel_size")
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        {*integers(as_table(Recipe())), *OPTIONAL_INTEGERS}.difference(
+            UNBOUNDED, BOUND_BY_OTHERS
+        )
+    ),
+)
+def test_every_whole_number_has_a_maximum(name):
+    """Larger ones overflow in libraries, far from where they were set."""
+    value = 10**20
+    found = problems(assignments=["text.joint=false", f"{name}={value}"])
+
+    assert any(
+        each.startswith(f"{name} must be ") and str(value) in each.replace(",", "")
+        for each in found
+    )
 
 
 def test_one_embedding_for_two_vocabularies_is_refused_with_the_way_out():

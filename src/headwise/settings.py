@@ -28,9 +28,9 @@ T = TypeVar("T")
 ABSENT = "none"
 """Text for an optional setting without value."""
 
-MAX_BITS = 10_000
-"""Size of an integer above which Python may refuse to print it in a message. TOML has
-no bound for hexadecimal ones."""
+MAX_BITS = 1000
+"""Size of an integer that can be printed and compared with numbers; Python refuses both
+for larger ones. TOML has no bound."""
 
 KINDS = {
     bool: "true or false",
@@ -269,10 +269,7 @@ def _converted_list(kind: Any, values: Iterable[Any], path: str) -> tuple[Any, .
 
 def _converted_value(kind: Any, value: Any, path: str) -> Any:
     if kind is float and type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            raise SettingsError([f"{path} is too large: {value}"]) from None
+        return float(value)
     if type(value) is not kind:
         raise SettingsError([f"{path} must be {KINDS[kind]}, not {value!r}"])
     if kind is str and not _is_unicode(value):

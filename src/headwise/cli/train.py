@@ -45,6 +45,7 @@ from headwise.cli.options import (
 )
 from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe
+from headwise.recipe.maxima import MAXIMUM
 from headwise.recipe.preset_training import preset_for, words_of
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
@@ -76,6 +77,7 @@ def train(
         int | None,
         typer.Option(
             min=1,
+            max=MAXIMUM,
             metavar="STEP",
             help="Stop after this update; resume later with a larger one.",
             show_default=False,

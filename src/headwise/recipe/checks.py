@@ -12,6 +12,8 @@ from headwise.data.source_noise import CHANGEABLE
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.model.config import TransformerConfig
 from headwise.model.variants.names import variants_of
+from headwise.recipe.maxima import above_maximum
+from headwise.settings import as_table
 from headwise.tasks import TASKS, find_task
 from headwise.text.settings import TextSettings
 from headwise.training.settings import TrainingSettings
@@ -85,6 +87,7 @@ def recipe_problems(recipe: Tables) -> list[str]:
         problems.append(f"seed must be from 0 to {2**63 - 1}, not {recipe.seed}")
     return [
         *problems,
+        *above_maximum(as_table(recipe)),
         *_task_problems(recipe),
         *_kind_problems(recipe),
         *_variant_problems(recipe),
