@@ -1,6 +1,7 @@
 """``headwise train``: dry run, ``--until`` and automatic batch size."""
 
 import json
+import re
 
 import pytest
 from tests.tiny import ASSIGNMENTS
@@ -49,6 +50,18 @@ def test_a_dry_run_says_what_training_would_be_and_writes_nothing(train, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_says_how_many_updates_fit_a_time_limit(train):
+    """Not all that were asked for beside a time in which they cannot be done."""
+    few = train("--dry-run", "--max-time", "0.05s", *options("training.steps=90000"))
+    assert "time           0.05 s, the time limit\n" in few.out
+    assert re.search(r"about \d+ updates?, 0.* each; without the limit 90,000", few.out)
+    assert re.search(r"about \d+ validations?, at most", few.out)
+
+    all_ = train("--dry-run", "--max-time", "5h", *options())
+    assert ", within the limit of 5 h\n" in all_.out
+    assert "    4 updates, 0." in all_.out
+
+
 def test_a_dry_run_as_json_says_the_same(train):
     found = train("--dry-run", "--json", "--until", 3, *options())
 
@@ -59,6 +72,7 @@ def test_a_dry_run_as_json_says_the_same(train):
     }
     assert facts["learning_rates"][0][0] == 1
     assert facts["seconds"] > 0
+    assert facts["share_in_time"] == 1
 
 
 def test_a_dry_run_of_a_run_that_has_begun_counts_what_is_left(train, tmp_path):

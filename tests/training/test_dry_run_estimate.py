@@ -92,6 +92,15 @@ def test_a_time_limit_limits_the_estimated_time(estimator):
     found = dry_run_report(estimator(replace(QUICK, max_minutes=1e-4)), seed=1)
 
     assert found.seconds == found.max_seconds == pytest.approx(0.006)
+    whole = 6 * found.seconds_an_update + 2 * found.seconds_a_validation
+    assert found.share_in_time == pytest.approx(0.006 / whole)
+
+
+def test_time_that_training_has_taken_is_not_left(estimator):
+    limited = estimator(replace(QUICK, max_minutes=1e-4))
+    found = dry_run_report(limited, seed=1, done=4, seconds_done=0.004)
+
+    assert found.seconds == pytest.approx(0.002)
 
 
 def test_batches_accumulated_make_fewer_updates(estimator):

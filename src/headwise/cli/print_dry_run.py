@@ -27,21 +27,25 @@ def print_dry_run(
     as_json: bool = False,
 ) -> None:
     """Measure a few updates in memory and print the report; write nothing."""
-    from headwise.run_folder.checkpoints import Checkpoints, step_of
+    from headwise.run_folder.checkpoints import Checkpoints
     from headwise.run_folder.paths import CHECKPOINTS
     from headwise.run_folder.run import check_run
     from headwise.training.dry_run_estimate import dry_run_report
 
     check_run(out, recipe, corpus.facts.fingerprint)
-    done = Checkpoints(out / CHECKPOINTS, lambda _: None).paths()
+    state = Checkpoints(out / CHECKPOINTS, lambda _: None).newest_state()
     report = dry_run_report(
         new_memory_estimator(recipe, corpus, device),
         seed=recipe.seed,
-        done=step_of(done[-1]) if done else 0,
+        done=state.step if state else 0,
+        seconds_done=state.seconds if state else 0.0,
         until=until,
     )
     if as_json:
-        facts = {**asdict(report), "seconds": report.seconds}
+        facts = asdict(report) | {
+            "seconds": report.seconds,
+            "share_in_time": report.share_in_time,
+        }
         output(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     for name, *lines in _table(report, recipe):
@@ -96,20 +100,34 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
         "learning rate",
         *(f"{rate:.2e} at update {step:,}" for step, rate in report.learning_rates),
     ]
-    left = max(0, report.updates - report.updates_done)
+    yield ["time", *_time(report, training.patience)]
+
+
+def _time(report: DryRunReport, patience: int | None) -> Iterator[str]:
+    """Yield the time that is left, and the updates and validations that fit into it."""
+    from headwise.wording import count_of, duration
+
+    whole = updates = max(0, report.updates - report.updates_done)
+    validations = report.validations
+    limit = about = without = ""
+    if report.share_in_time < 1:
+        # One update and one validation are made in any case.
+        updates = max(1, round(report.share_in_time * updates))
+        validations = max(1, round(report.share_in_time * validations))
+        limit, about = ", the time limit", "about "
+        without = f"; without the limit {whole:,}"
+    elif report.seconds_left is not None:
+        limit = f", within the limit of {duration(report.seconds_left)}"
+    early = ""
+    if patience is not None and validations > patience:
+        early = f"; less if {count_of(patience, 'validation')} bring no improvement"
     resumed = f" after {report.updates_done:,} done" if report.updates_done else ""
-    limit, patience = report.max_seconds, training.patience
-    yield [
-        "time",
-        f"{duration(report.seconds)}"
-        + (f", but at most {duration(limit)}" if limit is not None else "")
-        + (
-            f"; less if {count_of(patience, 'validation')} bring no improvement"
-            if patience
-            else ""
-        ),
-        f"    {count_of(left, 'update')}{resumed}, "
-        f"{report.seconds_an_update:.2f} s each",
-        f"    {count_of(report.validations, 'validation')}, at most "
-        f"{report.seconds_a_validation:.1f} s each",
-    ]
+    yield duration(report.seconds) + limit + early
+    yield (
+        f"    {about}{count_of(updates, 'update')}{resumed}, "
+        f"{report.seconds_an_update:.2f} s each{without}"
+    )
+    yield (
+        f"    {about}{count_of(validations, 'validation')}, at most "
+        f"{report.seconds_a_validation:.1f} s each"
+    )

@@ -119,6 +119,15 @@ class Checkpoints:
             return corpus if isinstance(corpus, str) else None
         return None
 
+    def newest_state(self) -> TrainingState | None:
+        """Return the newest training state that can be read; change nothing."""
+        for path in reversed(self.paths()):
+            try:
+                return _read_state(path)
+            except ModelError:
+                continue
+        return None
+
     def last_weights(self, count: int, interval: int) -> Iterator[dict[str, Tensor]]:
         """Yield the weights of the last checkpoints at multiples of ``interval``.
 

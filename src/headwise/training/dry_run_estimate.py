@@ -97,23 +97,50 @@ class DryRunReport:
     max_seconds: float | None
     """Time limit of the whole training, in seconds; None: no limit."""
 
+    seconds_done: float = 0.0
+    """Seconds of it that the updates done have taken."""
+
     learning_rates: tuple[tuple[int, float], ...]
     """(step, learning rate) at the milestones of the schedule."""
 
     @property
     def seconds(self) -> float:
-        """Estimated seconds that training still takes."""
-        validating = self.validations * self.seconds_a_validation
-        whole = (self.updates - self.updates_done) * self.seconds_an_update + validating
-        return whole if self.max_seconds is None else min(whole, self.max_seconds)
+        """Estimated seconds that training still takes, within its time limit."""
+        left = self.seconds_left
+        whole = self._seconds_without_limit
+        return whole if left is None else min(whole, left)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds before the time limit; None: no limit."""
+        if self.max_seconds is None:
+            return None
+        return max(0.0, self.max_seconds - self.seconds_done)
+
+    @property
+    def share_in_time(self) -> float:
+        """Estimated share of what is left to do that the time limit has room for."""
+        whole = self._seconds_without_limit
+        return self.seconds / whole if whole > 0 else 1.0
+
+    @property
+    def _seconds_without_limit(self) -> float:
+        updating = (self.updates - self.updates_done) * self.seconds_an_update
+        return updating + self.validations * self.seconds_a_validation
 
 
 def dry_run_report(
-    estimator: MemoryEstimator, *, seed: int, done: int = 0, until: int | None = None
+    estimator: MemoryEstimator,
+    *,
+    seed: int,
+    done: int = 0,
+    seconds_done: float = 0.0,
+    until: int | None = None,
 ) -> DryRunReport:
     """Run a dry run; it changes the weights of the estimator's model.
 
-    ``done`` steps were made before; ``until`` is the step to stop at for now.
+    ``done`` steps were made before, in ``seconds_done``; ``until`` is the step to stop
+    at for now.
     """
     model, corpus = estimator.model, estimator.corpus
     settings = estimator.settings
@@ -140,6 +167,7 @@ def dry_run_report(
         validations=-(-left // settings.validate_every),
         seconds_a_validation=_seconds_per_validation(estimator),
         max_seconds=None if settings.max_minutes is None else 60 * settings.max_minutes,
+        seconds_done=seconds_done,
         learning_rates=tuple(
             (step, learning_rate(step, settings, model.config.d_model))
             for step in schedule_milestones(settings)
