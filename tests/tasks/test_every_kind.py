@@ -72,7 +72,7 @@ def test_the_model_that_is_loaded_is_the_one_that_was_trained(trained):
     assert golden
     assert [
         (each.output, pytest.approx(each.log_probability, abs=1e-5))
-        for each in predictor.predictions([each.source for each in golden])
+        for each in predictor.predictions_of_sources([each.source for each in golden])
     ] == [(each.output, each.log_probability) for each in golden]
 
 

@@ -169,8 +169,8 @@ def test_the_golden_outputs_are_there_and_come_out_again(trained):
     golden = predictor.opened.golden
 
     assert golden
-    now = predictor.predict_sources([each.source for each in golden])
-    assert now == [each.output for each in golden]
+    now = predictor.predictions_of_sources([each.source for each in golden])
+    assert [each.output for each in now] == [each.output for each in golden]
 
 
 def test_the_card_says_how_the_model_is_used(name, trained):

@@ -147,3 +147,14 @@ def test_real_text_with_unicode_line_separators_keeps_its_lines(corpora, languag
     assert len(texts) == 2525
     if language == "de":
         assert len("\n".join(texts).splitlines()) > 2525
+
+
+def test_a_tally_counts_lines_with_nul_characters():
+    tally = LineTally()
+    for line in split_lines([b"a\n", b"b\0c\0\n", b"\0\n"]):
+        tally.add(line)
+
+    assert tally.notes("x.txt") == [
+        "x.txt: 2 lines with NUL characters, which most tokenizers drop or read as "
+        "unknown, first line 2; to delete them: tr -d '\\0' < FILE > NEW"
+    ]

@@ -54,7 +54,7 @@ def print_dry_run(
 
 
 def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
-    from headwise.wording import count_of, duration
+    from headwise.wording import count_of
 
     training = recipe.training
     parts = report.parameters

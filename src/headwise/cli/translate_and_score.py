@@ -69,7 +69,7 @@ def predict_and_score(
     """
     from headwise.metrics.registry import measure
 
-    outputs = predictor.predict_sources(sources)
+    outputs = [each.output for each in predictor.predictions_of_sources(sources)]
     pairs = [
         (output, reference)
         for source, output, reference in zip(sources, outputs, references, strict=True)

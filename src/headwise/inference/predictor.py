@@ -91,13 +91,12 @@ class Predictor:
         check_list("texts", texts)
         return self._predictions([checked_text(each) for each in texts])
 
-    def predict_sources(self, sources: Sequence[str]) -> list[str]:
+    def predictions_of_sources(self, sources: Sequence[str]) -> list[Prediction]:
         """Return the output for the source of each example, as preparation reads it.
 
         Of a dialogue it has the symbols of roles, which other input must not have.
         """
-        found = self._task.predictions(self._model, sources, self.opened.decoding)
-        return [each.output for each in found]
+        return self._task.predictions(self._model, sources, self.opened.decoding)
 
     def lines(self, lines: Iterable[str | Pause]) -> Iterator[Prediction]:
         """Yield the output for each line, in order; N lines in, N lines out.
@@ -157,7 +156,7 @@ class Predictor:
                     check_input(text)
                 except DataError as error:
                     raise InputError(index, str(error)) from None
-        return self._task.predictions(self._model, texts, self.opened.decoding)
+        return self.predictions_of_sources(texts)
 
     def __reduce__(self) -> Any:
         """Raise ``UsageError``: weights and threads belong to this process."""

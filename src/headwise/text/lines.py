@@ -15,6 +15,7 @@ from headwise.wording import count_of
 
 _BOM = b"\xef\xbb\xbf"
 _REPLACEMENT = "\ufffd"
+_NUL = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Line:
 
 @dataclass(slots=True)
 class LineTally:
-    """Counts changes over all lines, for one message per kind."""
+    """Counts changes and NUL characters over all lines, for one message per kind."""
 
     lines: int = 0
     carriage_returns: int = 0
@@ -51,6 +52,8 @@ class LineTally:
     first_lone_return: int = 0
     replaced_lines: int = 0
     first_replaced: int = 0
+    nul_lines: int = 0
+    first_nul: int = 0
 
     def add(self, line: Line) -> None:
         """Count one line."""
@@ -63,9 +66,12 @@ class LineTally:
         if line.num_replaced:
             self.replaced_lines += 1
             self.first_replaced = self.first_replaced or line.number
+        if _NUL in line.text:
+            self.nul_lines += 1
+            self.first_nul = self.first_nul or line.number
 
     def notes(self, name: str) -> list[str]:
-        """Return a message for each kind of change in the file ``name``."""
+        """Return a message for each kind that the file ``name`` has."""
         notes = []
         if self.byte_order_marks:
             notes.append(f"{name}: a byte order mark at the start was dropped")
@@ -87,6 +93,13 @@ class LineTally:
                 f"{name}: {lines} with bytes that are not UTF-8, "
                 f"first line {self.first_replaced:,}; they were replaced by "
                 f"{_REPLACEMENT}"
+            )
+        if self.nul_lines:
+            lines = count_of(self.nul_lines, "line")
+            notes.append(
+                f"{name}: {lines} with NUL characters, which most tokenizers drop or "
+                f"read as unknown, first line {self.first_nul:,}; to delete them: "
+                f"{DELETE_NULS}"
             )
         return notes
 
@@ -143,6 +156,7 @@ def decode_line(
     )
 
 
+DELETE_NULS = "tr -d '\\0' < FILE > NEW"
 MAKE_NEWLINES = "tr '\\r' '\\n' < FILE > NEW"
 
 
