@@ -230,6 +230,11 @@ ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
         ("256-on-gpu", 2),
         ("256-on-gpu", 3),
     ),
+    "weight-decay-ensemble": (
+        ("published-weight-decay-0.3", 1),
+        ("published-weight-decay-0.3", 2),
+        ("published-weight-decay-0.3", 3),
+    ),
     "mixed-ensemble": (
         ("published", 2),
         ("published", 3),
