@@ -1,6 +1,7 @@
 """Models that a package brings along are found by name, and by language."""
 
 import json
+import shlex
 import shutil
 import sys
 from importlib.metadata import distributions
@@ -119,7 +120,7 @@ def test_a_text_that_names_a_file_is_noted(headwise, tmp_path):
 
     assert found.code == 0
     assert found.error.count("is translated as a text") == 1
-    assert f"headwise translate en-fr {file}" in found.error
+    assert f"headwise translate en-fr {shlex.quote(str(file))}" in found.error
 
 
 @pytest.mark.usefixtures("installed")
