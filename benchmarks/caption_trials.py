@@ -246,6 +246,7 @@ ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
 LEARNS_FROM = {
     "256-distilled": "256-ensemble",
     "published-distilled": "mixed-ensemble",
+    "weight-decay-distilled": "weight-decay-ensemble",
 }
 """Name of a trial -> the ensemble whose translations of the training set are training
 text as well."""
@@ -257,6 +258,9 @@ BY_PUBLISHED_RECIPE: dict[str, Table] = {
     **{
         f"published-weight-decay-{decay}": {"training": {"weight_decay": decay}}
         for decay in (0.1, 0.3, 1.0)
+    },
+    "weight-decay-distilled": {
+        "training": {"weight_decay": 0.3, "on_plateau": "cooldown"}
     },
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-en-LANGUAGE.toml``; all
