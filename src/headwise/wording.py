@@ -21,6 +21,11 @@ def duration(seconds: float) -> str:
     return f"{rest} s"
 
 
+def excerpt(text: str) -> str:
+    """Return the first 80 characters of a text, quoted."""
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")
+
+
 def without_surrogates(text: str) -> str:
     """Return text that UTF-8 can encode; other characters become question marks.
 

@@ -280,8 +280,18 @@ def test_the_faults_of_a_list_are_reported_together_with_their_lines(folder):
         assert f"line {number}: {what}" in message
 
 
+def test_labels_of_json_lines_may_be_numbers(folder):
+    path = folder / "list.jsonl"
+    lines = [
+        json.dumps({"path": f"cat/{number}.png", "label": number}) for number in (1, 2)
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+    assert [each.label for each in open_pictures(path, 2)] == ["1", "2"]
+
+
 def test_the_faults_of_json_lines(folder):
-    lines = ["nonsense", "[]", '{"label": "a"}', '{"path": "cat/1.png", "label": 3}']
+    lines = ["nonsense", "[]", '{"label": "a"}', '{"path": "cat/1.png", "label": [3]}']
     lines += ['{"path": "cat/1.png"}', '{"path": "cat/2.png", "label": "a\\nb"}']
     lines += ['{"path": "a\\u0000b", "label": "a"}', "[" * 100_000]
     path = folder / "list.jsonl"
@@ -293,7 +303,7 @@ def test_the_faults_of_json_lines(folder):
         1: "not JSON",
         2: 'no "path" that is a string',
         3: 'no "path"',
-        4: '"label" is 3; it must be a string',
+        4: '"label" is [3]; it must be a string or a number',
         5: "cat/1.png: it has no label",
         6: "cat/2.png: its label 'a\\nb' is not one line",
         7: "the path is empty or has a zero byte",

@@ -171,11 +171,14 @@ def picture_table(
     fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of labelled pictures: a folder, a list or a ``.npz`` file."""
-    if target is not None or columns is not None or fields is not None:
+    given = {target: "the second", columns: "--columns", fields: "--fields"}
+    surplus = [name for value, name in given.items() if value is not None]
+    if surplus:
         raise UsageError(
             f"pictures and their labels come from one place, such as {source}: a "
-            "folder with a sub-folder for each label, a list of paths and labels, or a "
-            ".npz file; leave the other out"
+            "folder with a sub-folder for each label, a .tsv list of paths and labels, "
+            'a .jsonl list with the keys "path" and "label", or a .npz file; leave '
+            f"{surplus[0]} out"
         )
     return {"source": str(source), "format": "pictures"}
 

@@ -10,17 +10,13 @@ and line. One line is in memory at a time.
 from __future__ import annotations
 
 import gzip
-import json
-import math
-import re
-import shlex
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
+from headwise.data.json_lines import parse_object, text_of
 from headwise.data.settings import CorpusSettings, Layout
 from headwise.errors import DataError
 from headwise.text.dialogue import read_turns, split_last_answer
@@ -29,7 +25,7 @@ from headwise.text.lines import Line, LineTally, split_lines
 from headwise.text.normalization import one_line
 from headwise.text.tree_normalization import normalize_tree
 from headwise.text.trees import numbered_trees, unescape_brackets
-from headwise.wording import count_of
+from headwise.wording import count_of, excerpt
 
 Note = Callable[[str], None]
 
@@ -89,8 +85,8 @@ def read_documents(
         text = line.text
         if corpus.layout == "jsonl" and text.strip():
             where = f"{path}, line {line.number:,}"
-            table = _parse_object(text, where)
-            text = _text(table, corpus.source_field, where, alone=True)
+            table = parse_object(text, where)
+            text = text_of(table, corpus.source_field, where, alone=True)
         elif corpus.layout == "tsv":
             text = _cell(line, corpus.source_column, path)
         if text.strip():
@@ -102,7 +98,7 @@ def _cell(line: Line, column: int, path: Path) -> str:
     if len(cells) < column:
         raise DataError(
             f"{path}, line {line.number:,} has {count_of(len(cells), 'column')}, but "
-            f"column {column} is needed (source_column): {_quoted(line.text)}"
+            f"column {column} is needed (source_column): {excerpt(line.text)}"
         )
     return cells[column - 1]
 
@@ -180,7 +176,7 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         cells = line.text.split("\t")
         if line.number == 1 and is_header(cells):
             note(
-                f"{path}, line 1 looks like a header ({_quoted(line.text)}), but is "
+                f"{path}, line 1 looks like a header ({excerpt(line.text)}), but is "
                 f"read as an example; to leave it out: tail -n +2 {path}"
             )
         if not line.text.strip():
@@ -188,7 +184,7 @@ def _read_tsv(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
         elif len(cells) < last:
             raise DataError(
                 f"{path}, line {line.number:,}: {count_of(len(cells), 'column')}, "
-                f"but column {last} is needed: {_quoted(line.text)}. Columns are "
+                f"but column {last} is needed: {excerpt(line.text)}. Columns are "
                 "separated by one TAB and counted from 1 (source_column, "
                 "target_column)"
             )
@@ -225,9 +221,9 @@ def _read_jsonl(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             yield RawPair(line.number, "", "")
             continue
         where = f"{path}, line {line.number:,}"
-        table = _parse_object(line.text, where)
-        source = _text(table, corpus.source_field, where)
-        target = _text(table, corpus.target_field, where)
+        table = parse_object(line.text, where)
+        source = text_of(table, corpus.source_field, where)
+        target = text_of(table, corpus.target_field, where)
         pair = RawPair(line.number, one_line(source), one_line(target))
         num_broken += (source, target) != (pair.source, pair.target)
         yield pair
@@ -264,7 +260,7 @@ def _read_dialogues(corpus: CorpusSettings, note: Note) -> Iterator[RawPair]:
             yield RawPair(line.number, "", "")
             continue
         where = f"{path}, line {line.number:,}"
-        table = _parse_object(line.text, where)
+        table = parse_object(line.text, where)
         try:
             turns, answer = split_last_answer(read_turns(table))
         except DataError as error:
@@ -279,120 +275,3 @@ READERS: dict[Layout, Callable[[CorpusSettings, Note], Iterator[RawPair]]] = {
     "trees": _read_trees,
     "dialogues": _read_dialogues,
 }
-
-
-def _parse_object(text: str, where: str) -> dict[str, Any]:
-    try:
-        table = json.loads(
-            text,
-            object_pairs_hook=lambda pairs: _without_duplicates(pairs, where),
-            parse_int=_integer,
-        )
-    except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{where}: not JSON ({error}): {_quoted(text)}. Each line must be one "
-            "object"
-        ) from None
-    if not isinstance(table, dict):
-        raise DataError(
-            f"{where}: {_quoted(text)} is not a JSON object; each line must be one, "
-            'such as {"source": "...", "target": "..."}'
-        )
-    return table
-
-
-def _integer(digits: str) -> float:
-    """Parse an integer; one of thousands of digits, which int refuses, as a float."""
-    try:
-        return int(digits)
-    except ValueError:
-        return float(digits)
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-    """Return the object; raise ``DataError`` for a duplicate key."""
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in table if keys.count(key) > 1)
-        raise DataError(
-            f"{where}: the key {_json(twice)} occurs {keys.count(twice)} times in one "
-            "object; keep one of them"
-        )
-    return table
-
-
-NESTED = "translation"
-"""Key of an inner object with both texts, as in Hugging Face datasets."""
-
-
-def _text(
-    table: dict[str, Any],
-    field: str,
-    where: str,
-    *,
-    alone: bool = False,
-) -> str:
-    nested = table.get(NESTED)
-    inner = table
-    if field not in table and isinstance(nested, dict):
-        inner = nested
-    if field not in inner:
-        raise DataError(
-            f"{where}: the key {_json(field)} is missing; {_keys(inner)}. "
-            f"{ALONE if alone else _hint(inner)}"
-        )
-    text = inner[field]
-    is_number = isinstance(text, int | float) and not isinstance(text, bool)
-    if is_number and math.isfinite(text):
-        return str(text)
-    if not isinstance(text, str):
-        raise DataError(
-            f"{where}: {_json(field)} must be a string or a number, not {_json(text)}"
-        )
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        half = text[error.start]
-        raise DataError(
-            f"{where}: {_json(field)} contains {half!a}, a lone surrogate; write the "
-            "whole surrogate pair, or the character itself"
-        ) from None
-    return text
-
-
-def _keys(table: dict[str, Any]) -> str:
-    """Return a phrase with the keys of ``table``."""
-    keys = [_json(key) for key in table]
-    if not keys:
-        return "the object has no key"
-    if len(keys) == 1:
-        return f"the only key is {keys[0]}"
-    return f"the keys are {', '.join(keys)}"
-
-
-def _json(value: Any) -> str:
-    """Return a value as JSON, truncated."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:80]}..."
-
-
-ALONE = "rename it, or name the key to read by source_field in a recipe"
-"""What to do about text alone, such as for a language model."""
-
-
-def _hint(table: dict[str, Any]) -> str:
-    """Say how to name two keys: those of ``table`` if they are two, or of languages."""
-    codes = [key for key in table if re.fullmatch("[a-z]{2,3}", key)]
-    both = shlex.join((codes if len(codes) > 1 else list(table))[:2])
-    example = f", such as --fields {both}" if len(codes) > 1 or len(table) == 2 else ""
-    if len(codes) > 1:
-        example += f" (for training also --languages {both})"
-    return (
-        f"--fields SOURCE TARGET names the keys to read{example}; in a recipe, "
-        "source_field and target_field do"
-    )
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 80 else f"{text[:80]}...")

@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from headwise.data.corpus_reader import read_lines
+from headwise.data.json_lines import is_number
 from headwise.data.picture_entries import (
     Listing,
     PictureEntry,
@@ -174,8 +175,10 @@ def _parse_json(line: Line) -> tuple[str, str | None]:
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
         raise PictureError(f'no "path" that is a string; a line is {example}')
     label = entry.get("label")
+    if is_number(label):
+        label = str(label)
     if label is not None and not isinstance(label, str):
-        raise PictureError(f'"label" is {label!r}; it must be a string')
+        raise PictureError(f'"label" is {label!r}; it must be a string or a number')
     return _path(entry["path"]), label
 
 
