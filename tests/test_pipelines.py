@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -20,7 +21,10 @@ from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import ModelError, UsageError
 from headwise.inference.translator import load
 from headwise.interop.exports import export
-from headwise.pipelines import OPENING, TranslationPipeline, cleaned_up
+from headwise.pipeline_arguments import OPENING
+from headwise.pipelines import TranslationPipeline, cleaned_up
+from headwise.run_folder.card_edit import CardChanges
+from headwise.run_folder.editing import edit_model
 
 DEMO = Path(__file__).parent / "models" / "demo"
 TEXTS = ["Is this school old?", "", "The letters that Alice wrote were long."]
@@ -231,6 +235,9 @@ def test_a_pipeline_is_opened_with_the_arguments_it_had(folder, pipe, how):
         ({"num_beam": 3}, r"num_beam=3 is not an argument.*did you mean num_beams\?"),
         ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is not an argument.*num_beams, "),
         ({"colour": None}, "colour=None is not an argument"),
+        ({"precison": "int8"}, r"did you mean precision\?"),
+        ({"threads": 1}, r"headwise.load\(FOLDER, threads=1\)"),
+        ({"temperature": np.array([1.0, 2.0])}, "temperature=.*only 1.0"),
         ({"do_sample": True}, "do_sample=True is not supported.*only False"),
         ({"repetition_penalty": 1.2}, "repetition_penalty=1.2 is not supported"),
         ({"truncation": True}, "lines are never truncated"),
@@ -274,6 +281,28 @@ def test_what_cannot_be_done_is_said_with_what_can(folder, pipe, how, said):
 def test_a_pipeline_that_cannot_be_opened_is_said(arguments, how, said):
     with pytest.raises(UsageError, match=f"(?s){said}"):
         headwise.pipeline(*arguments, **how)
+
+
+@pytest.mark.parametrize(
+    "how", [{"engine": "torch"}, {"precision": "int8"}, {"device": 0}]
+)
+def test_an_open_translator_is_not_opened_in_another_way(pipe, how):
+    """It was used as it is, in float32 on the CPU."""
+    with pytest.raises(UsageError, match=r"the model is open already.*headwise\.load"):
+        headwise.pipeline("translation", pipe.translator, **how)
+    assert headwise.pipeline("translation", pipe.translator, device=-1)
+
+
+def test_a_task_of_other_languages_is_refused(folder, tmp_path):
+    """It translated into those of the model all the same."""
+    model = shutil.copytree(folder, tmp_path / "model")
+    edit_model(model, search={}, card=CardChanges(languages=("en", "de")))
+
+    assert headwise.pipeline("translation_en_to_de", model)(TEXTS[0])
+    with pytest.raises(
+        UsageError, match=r"translates en to de.*not 'translation_en_to"
+    ):
+        headwise.pipeline("translation_en_to_fr", model)
 
 
 def test_a_name_that_is_no_folder_is_a_model_error():

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -268,8 +269,9 @@ def _converted_list(kind: Any, values: Iterable[Any], path: str) -> tuple[Any, .
 
 
 def _converted_value(kind: Any, value: Any, path: str) -> Any:
-    if kind is float and type(value) is int:
-        return float(value)
+    number = {int: Integral, float: Real}.get(kind)  # NumPy's are some too
+    if number and isinstance(value, number) and not isinstance(value, bool):
+        return kind(value)
     if type(value) is not kind:
         raise SettingsError([f"{path} must be {KINDS[kind]}, not {value!r}"])
     if kind is str and not _is_unicode(value):

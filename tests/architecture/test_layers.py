@@ -52,7 +52,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reports": BASE | {"text", "metrics", "tasks", "training", "recipe", "inspection"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
     "inference": EXPERIMENT | {"interop", "inspection"},
-    "pipelines": BASE | {"decoding", "inference"},
+    "pipeline_arguments": {"errors"},
+    "pipelines": BASE
+    | {"text", "decoding", "run_folder", "inference", "pipeline_arguments"},
     "serving": EXPERIMENT | {"inspection", "reports", "inference"},
     "doctor": EXPERIMENT | {"interop", "inference"},
     "sweep": EXPERIMENT | {"reports"},

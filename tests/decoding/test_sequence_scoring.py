@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from headwise.decoding.sequence_scoring import score_sequences
+from headwise.errors import NumericsError
 
 A, B, END = range(3)
 
@@ -38,3 +39,11 @@ def test_padding_behind_a_shorter_target_counts_nothing():
     assert len(long.token_log_probabilities) == 3
     assert len(short.token_log_probabilities) == 1
     assert short.log_probability == pytest.approx(math.log(1 / 3))
+
+
+def test_logits_without_a_score_are_refused():
+    """A search refuses them too; the scores were NaN."""
+    logits = torch.full((1, 2, 3), math.nan)
+
+    with pytest.raises(NumericsError, match="NaN or infinite"):
+        score_sequences(logits, [[A]], end=END, score=lambda total, length: total)

@@ -3,11 +3,12 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
 import headwise
-from headwise.errors import UsageError
+from headwise.errors import SettingsError, UsageError
 from headwise.inference.translator import load
 
 
@@ -77,7 +78,7 @@ def test_settings_of_lines_that_are_no_tables_are_refused(translator, each, what
         translator.translate(["one.", "two."], each=each)
 
 
-@pytest.mark.parametrize("given", ["one.", b"one.", None, 5])
+@pytest.mark.parametrize("given", ["one.", b"one.", None, 5, {"one.": 1}])
 def test_one_text_is_not_a_list_of_its_letters(translator, given):
     """A str is an iterable of texts: each letter was translated by itself."""
     with pytest.raises(UsageError, match="lines must be a list of texts"):
@@ -138,3 +139,28 @@ def test_a_translator_belongs_to_its_process(translator):
 def test_an_option_that_there_is_not_is_refused_with_those_there_are(tiny_run):
     with pytest.raises(UsageError, match=r"'engin' is no option .* device, engine, "):
         headwise.load(tiny_run, engin="torch")
+
+
+def test_settings_of_lines_are_checked_before_the_first_is_asked_for(translator):
+    """The generator was returned, and the error came at its first line."""
+    with pytest.raises(SettingsError, match=r"beem.*did you mean beam\?"):
+        translator.lines(["one."], beem=3)
+    with pytest.raises(UsageError, match="on_progress must be a function, not 3"):
+        translator.lines(["one."], on_progress=3)
+    with pytest.raises(SettingsError, match="lines"):
+        translator.translate("one.", lines=["two."])
+
+
+def test_numbers_of_numpy_are_numbers(translator):
+    plain = translator.translate("one two.", beam=3, alpha=0.5)
+
+    of_numpy = {"beam": np.int64(3), "alpha": np.float64(0.5)}
+    assert translator.translate("one two.", **of_numpy) == plain
+    assert len(translator.alternatives("one two.", count=np.int64(2))) == 2
+    with pytest.raises(SettingsError, match="beam must be a whole number"):
+        translator.translate("one two.", beam=np.bool_(True))
+
+
+def test_a_task_that_there_is_not_is_refused_with_those_there_are(tiny_run):
+    with pytest.raises(SettingsError, match="task must be one of translation, "):
+        headwise.load(tiny_run, task="translating")

@@ -72,7 +72,6 @@ def test_translate_accepts_any_iterable(translate):
 
     assert translate(text for text in texts) == translate(texts)
     assert translate(tuple(texts)) == translate(texts)
-    assert translate(dict.fromkeys(texts)) == translate(texts)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000", "\x85", "\x1c"])
@@ -87,11 +86,33 @@ def test_line_breaks_inside_a_text_stay_where_they_are(translate):
 
     assert translate("one.\n\ntwo two.\n") == f"{one}\n\n{two}\n"
     assert translate(["one.\ntwo two.", "one."]) == [f"{one}\n{two}", one]
+    assert translate("one.\r\ntwo two.\r\n") == f"{one}\r\n{two}\r\n"
 
 
-@pytest.mark.parametrize("text", [b"one.", 3, None, [b"one."], ["one.", 3]])
+def test_lines_may_end_as_those_of_a_file_do(translator):
+    """The return of Windows was a space at the end of the translation."""
+    lines = ["one.", "one.\n", "one.\r\n"]
+
+    assert len({each.text for each in translator.lines(lines)}) == 1
+    assert [each.source for each in translator.lines(lines)] == ["one."] * 3
+
+
+@pytest.mark.parametrize("left", ["\ud800", "\ufffd"])
+def test_characters_that_were_no_text_are_told_of(translator, left):
+    """They are dropped: a line of them became a blank one without a word."""
+    alone, beside = translator.lines([left * 2, f"one {left} two."])
+
+    for number, found in ((2, alone), (1, beside)):
+        (warning,) = [each for each in found.warnings if "U+FFFD" in each]
+        assert f"{number} U+FFFD or lone surrogate" in warning
+    assert "\ud800" not in alone.text
+
+
+@pytest.mark.parametrize(
+    "text", [b"one.", 3, None, [b"one."], ["one.", 3], {"one.": 1}]
+)
 def test_anything_but_text_is_an_error_that_names_its_type(translate, text):
-    with pytest.raises(UsageError, match=r"text.*not (bytes|int|NoneType)"):
+    with pytest.raises(UsageError, match=r"text.*not (bytes|int|NoneType|dict)"):
         translate(text)
 
 

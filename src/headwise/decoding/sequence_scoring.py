@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headwise.decoding.hypothesis import Hypothesis
+from headwise.errors import NumericsError
 
 
 def score_sequences(
@@ -25,7 +26,7 @@ def score_sequences(
 
     ``logits`` [R, L, V] are those after START, after the first token, and so on; rows
     may be padded beyond their targets. ``score`` maps a total log probability and a
-    length, END counted, to the score.
+    length, END counted, to the score. Raises ``NumericsError`` where it is NaN.
     """
     labels = torch.zeros(logits.shape[:2], dtype=torch.long, device=logits.device)
     for row, target in zip(labels, targets, strict=True):
@@ -36,6 +37,8 @@ def score_sequences(
     for target, row in zip(targets, log_p.tolist(), strict=True):
         token_log_p = tuple(row[: len(target) + 1])
         total = math.fsum(token_log_p)
+        if math.isnan(total):
+            raise NumericsError.of_scores()
         hypotheses.append(
             Hypothesis(
                 tuple(target), total, score(total, len(token_log_p)), True, token_log_p

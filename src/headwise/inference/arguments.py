@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +64,11 @@ def check_flag(name: str, value: object) -> None:
         raise UsageError(f"{name} must be True or False, not {value!r}")
 
 
-def check_count(name: str, value: object, *, most: int | None = None) -> None:
+def check_count(name: str, value: Any, *, most: int | None = None) -> None:
     """Raise unless ``value`` is an integer from 1 to ``most``."""
     limit = math.inf if most is None else most
-    if isinstance(value, int) and value is not True and 1 <= value <= limit:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_integer and 1 <= value <= limit:
         return
     wanted = "an integer, 1 or more"
     if most is not None:
@@ -95,9 +97,19 @@ def not_text(given: object) -> UsageError:
     )
 
 
+def checked_texts(given: object) -> list[str]:
+    """Return one text, or those of an iterable, as a list."""
+    if isinstance(given, str):
+        return [given]
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise not_text(given)
+    return [*map(checked_text, given)]
+
+
 def check_list(name: str, given: object) -> None:
     """Raise unless ``given`` is an iterable of texts; a str has one per letter."""
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+    not_texts = isinstance(given, str | bytes | Mapping)
+    if not_texts or not isinstance(given, Iterable):
         raise UsageError(
             f"{name} must be a list of texts (str), not {type(given).__name__}; for "
             "one text give a list of one"

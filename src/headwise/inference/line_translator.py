@@ -19,6 +19,7 @@ from headwise.inference.engines.engine import Engine, Outputs, SearchFuture, sub
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.tasks.translation.alignment import pharaoh_format
 from headwise.tasks.translation.results import Candidate, Translated
+from headwise.text.normalization import count_undecodable
 from headwise.text.placeholders import (
     Masked,
     has_no_words,
@@ -221,6 +222,20 @@ class LineTranslator:
         results: Sequence[PieceResult],
     ) -> Translated:
         """Decode and rejoin the pieces of a line; blank pieces have no hypotheses."""
+        found = self._assemble_pieces(line, pieces, encoded, results)
+        if not (count := count_undecodable(line)):
+            return found
+        what = count_of(count, "U+FFFD or lone surrogate", "U+FFFD or lone surrogates")
+        why = f"{what}, which undecodable bytes leave behind, cannot be translated"
+        return replace(found, warnings=(why, *found.warnings))
+
+    def _assemble_pieces(
+        self,
+        line: str,
+        pieces: Sequence[Piece],
+        encoded: Sequence[EncodedPiece],
+        results: Sequence[PieceResult],
+    ) -> Translated:
         translated = [n for n, (hypotheses, _) in enumerate(results) if hypotheses]
         if len(translated) == 1:
             return self._assemble_one(translated[0], line, pieces, encoded, results)

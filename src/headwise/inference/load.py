@@ -18,6 +18,7 @@ from headwise.inference.translator import Translator
 from headwise.inference.translator import load as load_translator
 from headwise.run_folder.model_folder import open_model_folder
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import find_task
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ def load(
     first, *others = checked_folders(folder)
     found = task_of_folder(model_path(first))
     if task is not None and found != task:
+        find_task(task)  # raises for what is no task
         raise ModelError(f"{first} is a model of {found}, not of {task}")
     _check_options(options, found)
     if found == "translation":

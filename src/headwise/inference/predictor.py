@@ -13,7 +13,7 @@ from headwise.inference.arguments import (
     cannot_pickle,
     check_list,
     checked_text,
-    not_text,
+    checked_texts,
 )
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.settings import as_table, merged, read
@@ -80,10 +80,7 @@ class Predictor:
 
     def predict(self, text: str | Iterable[str]) -> str | list[str]:
         """Return the output for a text, or for each text of a list."""
-        if isinstance(text, bytes) or not hasattr(text, "__iter__"):
-            raise not_text(text)
-        texts = [text] if isinstance(text, str) else text
-        outputs = [each.output for each in self.predictions(texts)]
+        outputs = [each.output for each in self.predictions(checked_texts(text))]
         return outputs[0] if isinstance(text, str) else outputs
 
     def predictions(self, texts: Iterable[str]) -> list[Prediction]:

@@ -24,7 +24,7 @@ from headwise.inference.arguments import (
     checked_pairs,
     checked_tables,
     checked_text,
-    not_text,
+    checked_texts,
 )
 from headwise.inference.engines.engine import Engine
 from headwise.inference.engines.engine_names import (
@@ -42,6 +42,7 @@ from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
 from headwise.tasks.translation.results import Candidate, Translated
+from headwise.text.lines import join_at_breaks, split_at_breaks, without_break
 from headwise.text.nonblocking_lines import PAUSE, Pause
 from headwise.wording import count_of
 
@@ -128,14 +129,9 @@ class Translator:
         A suspicious translation gives a ``TranslationWarning``, each kind once a call;
         :meth:`lines` returns the warnings of each line.
         """
-        if isinstance(text, bytes) or not isinstance(text, Iterable):
-            raise not_text(text)
-        texts = [text] if isinstance(text, str) else text
-        texts_lines = [checked_text(each).split("\n") for each in texts]
+        split = [split_at_breaks(each) for each in checked_texts(text)]
         unscored = {"scores": False, **search}
-        found = self.lines(
-            (line for lines in texts_lines for line in lines), **unscored
-        )
+        found = self.lines((line for lines, _ in split for line in lines), **unscored)
         warnings_of_lines: list[Sequence[str]] = []
 
         def output(each: Translated) -> str:
@@ -143,7 +139,8 @@ class Translator:
             return each.text
 
         outputs = [
-            "\n".join(output(next(found)) for _ in lines) for lines in texts_lines
+            join_at_breaks([output(next(found)) for _ in lines], breaks)
+            for lines, breaks in split
         ]
         warn_of(warnings_of_lines, stacklevel=2)
         return outputs[0] if isinstance(text, str) else outputs
@@ -151,6 +148,7 @@ class Translator:
     def lines(
         self,
         lines: Iterable[str | Pause],
+        /,
         *,
         prefixes: Iterable[str] | None = None,
         each: Iterable[Mapping[str, Any]] | None = None,
@@ -159,14 +157,18 @@ class Translator:
     ) -> Iterator[Translated]:
         """Yield the translation of each line, in order; N lines in, N lines out.
 
-        Lines are read ahead, so that many are translated together. ``PAUSE`` among
-        them, which is no line, makes all lines before it be translated first.
+        The line break at the end of a line, if it has one, is no part of it. Lines are
+        read ahead, some thousands, so that many are translated together. ``PAUSE``
+        among them, which is no line, makes all lines before it be translated first.
         ``prefixes`` has for each line the text that its translation starts with, and
         ``each`` has decoding settings for each line, which override ``search``.
         """
         check_list("lines", lines)
         if prefixes is not None:
             check_list("prefixes", prefixes)
+        if not callable(on_progress):
+            raise UsageError(f"on_progress must be a function, not {on_progress!r}")
+        self._settings(search)  # raises before the first line is asked for
         requests = self._requests(lines, prefixes, each, search)
         return translate_stream(self._line_translator, requests, on_progress)
 
@@ -199,7 +201,7 @@ class Translator:
                     f"{count_of(number - 1, 'line')}; give one for each line, an empty "
                     "one where none is wanted"
                 )
-            yield checked_text(line), of_line, prefix
+            yield without_break(checked_text(line)), of_line, prefix
         for name, rest in (("settings", settings), ("prefixes", texts)):
             if not isinstance(rest, repeat) and next(rest, None) is not None:
                 raise DataError(

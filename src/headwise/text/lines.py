@@ -7,7 +7,8 @@ and a last line without ``\n`` counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from headwise.errors import DataError
@@ -16,6 +17,7 @@ from headwise.wording import count_of
 _BOM = b"\xef\xbb\xbf"
 _REPLACEMENT = "\ufffd"
 _NUL = "\0"
+_BREAKS = re.compile("(\r?\n)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,25 @@ class LineTally:
                 f"{DELETE_NULS}"
             )
         return notes
+
+
+def split_at_breaks(text: str) -> tuple[list[str], list[str]]:
+    r"""Return the lines of a text, and the line break, ``\n`` or ``\r\n``, after each.
+
+    There is none after the last line.
+    """
+    parts = _BREAKS.split(text)
+    return parts[::2], parts[1::2]
+
+
+def without_break(line: str) -> str:
+    r"""Return a line without ``\n`` or ``\r\n`` at its end."""
+    return line.removesuffix("\n").removesuffix("\r") if line[-1:] == "\n" else line
+
+
+def join_at_breaks(lines: Sequence[str], breaks: Sequence[str]) -> str:
+    """Return the text with these lines, and the line break after each but the last."""
+    return "".join(map(str.__add__, lines, [*breaks, ""]))
 
 
 def split_lines(

@@ -35,6 +35,11 @@ def normalize(text: str, form: Normalization) -> str:
     return _WHITE_SPACE.sub(" ", text).strip(" ")
 
 
+def count_undecodable(text: str) -> int:
+    """Return the number of lone surrogates and U+FFFD, which stand for no character."""
+    return len(_SURROGATES.findall(text)) + text.count("\ufffd")
+
+
 def replace_surrogates(text: str) -> str:
     """Return ``text`` with lone surrogates, which UTF-8 cannot encode, as U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
