@@ -97,7 +97,7 @@ def test_lines_may_end_as_those_of_a_file_do(translator):
     assert [each.source for each in translator.lines(lines)] == ["one."] * 3
 
 
-@pytest.mark.parametrize("left", ["\ud800", "\ufffd"])
+@pytest.mark.parametrize("left", [chr(0xD800), "\ufffd"])
 def test_characters_that_were_no_text_are_told_of(translator, left):
     """They are dropped: a line of them became a blank one without a word."""
     alone, beside = translator.lines([left * 2, f"one {left} two."])
