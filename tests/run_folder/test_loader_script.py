@@ -16,6 +16,7 @@ from headwise.model.config_checks import OF_KINDS
 from headwise.model.kinds import ENCODER_DECODERS
 from headwise.model.transformer import Transformer
 from headwise.model.variants.names import KNOWN_EVERYWHERE
+from headwise.run_folder.editing import edit_model
 from headwise.run_folder.loader_script import SCRIPT
 from headwise.run_folder.model_folder import (
     ModelFacts,
@@ -158,6 +159,20 @@ def test_the_loader_script_gives_the_same_logits_in_every_setting(tmp_path):
         folder = tmp_path / f"{number} {name}"
         model = chance_model(folder, **settings)
         expected[str(folder)] = [(*case, scores(model, *case)) for case in CASES]
+    (tmp_path / "expected.json").write_text(json.dumps(expected))
+
+    compared = without_us(f"SCRIPT = {SCRIPT!r}\n{COMPARE}", tmp_path / "expected.json")
+
+    assert (compared.stdout, compared.stderr) == ("the same\n", "")
+
+
+def test_the_loader_script_computes_in_float32_with_weights_of_float16(tmp_path):
+    """As headwise does, from a folder that ``headwise edit --float16`` wrote."""
+    folder = tmp_path / "model"
+    chance_model(folder)
+    edit_model(folder, search={}, half=True)
+    model = open_model_folder(folder).model
+    expected = {str(folder): [(*case, scores(model, *case)) for case in CASES]}
     (tmp_path / "expected.json").write_text(json.dumps(expected))
 
     compared = without_us(f"SCRIPT = {SCRIPT!r}\n{COMPARE}", tmp_path / "expected.json")

@@ -16,6 +16,7 @@ if other != usual or config["positions"] in "alibi shaw t5 number fraction".spli
     sys.exit(f"a variant: positions = {config['positions']}, {other}")
 search = json.load(open(f"{sys.argv[1]}/generation.json"))
 weights = load_file(f"{sys.argv[1]}/model.safetensors")
+weights = {name: each.float() for name, each in weights.items()}  # may be float16
 act = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}[config["activation"]]
 
 def linear(x, name):
@@ -45,8 +46,7 @@ def add_positions(x, side):  # Sections 3.4 and 3.5
     angles = torch.arange(len(x))[:, None] / 10000 ** (even / (2 * len(even)))
     waves = torch.stack([angles.sin(), angles.cos()], 2 if kind == "sinusoidal" else 1)
     learned = weights.get(f"enter_{side}.add_positions.scheme.vectors", x)[: len(x)]
-    places = {"learned": learned, "none": 0, "rotary": 0}
-    place = places.get(kind, waves.flatten(1).float())
+    place = dict(learned=learned, none=0, rotary=0).get(kind, waves.flatten(1).float())
     return norm(torch.cat([x, place], 1) if beside else x + place, f"enter_{side}.norm")
 
 def run_stack(side, x, sublayers, encoded=None):  # one side of Figure 1
