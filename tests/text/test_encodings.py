@@ -67,6 +67,15 @@ def test_utf_16_without_a_mark_is_known_by_its_zeros(text, encoding):
     assert f"iconv -f {encoding} -t UTF-8" in refusal((3 * text).encode(encoding)[:-1])
 
 
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("encoding", ["UTF-32LE", "UTF-32BE"])
+def test_utf_32_without_a_mark_is_known_by_its_zeros(text, encoding):
+    """It is valid UTF-8, of letters among NUL characters, and was translated."""
+    assert "looks like UTF-32 text" in refusal(text.encode(encoding))
+    assert f"iconv -f {encoding} -t UTF-8" in refusal(text.encode(encoding))
+    assert f"iconv -f {encoding} -t UTF-8" in refusal((3 * text).encode(encoding)[:-1])
+
+
 def test_gzip_is_unpacked_whatever_the_name():
     assert read(gzip.compress(b"one.\n")) == b"one.\n"
 
@@ -83,6 +92,7 @@ def test_the_content_of_gzip_is_checked_too():
         b"\n",
         b"\x00\n\x01\n",
         b"\x00\n" * 9,
+        b"\x00\x00\x00\n" * 9,
         b"BZh is how bzip2 files start.\n",
         b"PK or 7z, PAR1 and %PDF are no files.\n",
         b"\xef\xbb\xbfone.\n",

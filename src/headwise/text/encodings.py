@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import unicodedata
+from contextlib import suppress
 from io import BufferedReader, RawIOBase
 from typing import BinaryIO, cast
 
@@ -14,9 +15,10 @@ GZIP = b"\x1f\x8b"
 """Magic bytes of gzip, which are not valid UTF-8."""
 
 PEEK_BYTES = 4096
-"""Bytes inspected to detect UTF-16 without a byte order mark."""
+"""Bytes inspected to detect UTF-16 and UTF-32 without a byte order mark."""
 
 _UTF16 = "UTF-16 text"
+_UTF32 = "UTF-32 text"
 
 OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
     (re.compile(start, re.DOTALL), name, remedy)
@@ -29,8 +31,8 @@ OTHER_FORMATS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "7z x -so FILE"),
         (rb"PAR1[\x00-\x1f]", "Apache Parquet", "a script that writes JSON Lines"),
         (rb"%PDF-\d", "PDF", "pdftotext FILE -"),
-        (rb"\xff\xfe\x00\x00", "UTF-32 text", "iconv -f UTF-32 -t UTF-8 FILE"),
-        (rb"\x00\x00\xfe\xff", "UTF-32 text", "iconv -f UTF-32 -t UTF-8 FILE"),
+        (rb"\xff\xfe\x00\x00", _UTF32, "iconv -f UTF-32 -t UTF-8 FILE"),
+        (rb"\x00\x00\xfe\xff", _UTF32, "iconv -f UTF-32 -t UTF-8 FILE"),
         (rb"\xff\xfe|\xfe\xff", _UTF16, "iconv -f UTF-16 -t UTF-8 FILE"),
     )
 )
@@ -69,8 +71,10 @@ def check_encoding(start: bytes, name: str) -> None:
     for pattern, found, remedy in OTHER_FORMATS:
         if pattern.match(start):
             raise _not_text(name, found, remedy)
-    encoding = _utf16_without_mark(start[:PEEK_BYTES])
-    if encoding is not None:
+    start = start[:PEEK_BYTES]
+    if encoding := _utf32_without_mark(start):
+        raise _not_text(name, _UTF32, f"iconv -f {encoding} -t UTF-8 FILE")
+    if encoding := _utf16_without_mark(start):
         raise _not_text(name, _UTF16, f"iconv -f {encoding} -t UTF-8 FILE")
 
 
@@ -79,6 +83,22 @@ def _not_text(name: str, found: str, remedy: str) -> DataError:
         f"{name} looks like {found}; text must be UTF-8, plain or gzip. Convert it, "
         f"for example with {remedy}"
     )
+
+
+def _utf32_without_mark(start: bytes) -> str | None:
+    """Return the UTF-32 variant of ``start``; None if it is not UTF-32.
+
+    In UTF-32, the first or the last of each four bytes is zero, and mostly its
+    neighbour too. UTF-8 text has no zeros, or few.
+    """
+    start = start[: len(start) // 4 * 4]
+    if len(start) < 8:
+        return None
+    for encoding in ("UTF-32LE", "UTF-32BE"):
+        with suppress(UnicodeDecodeError):
+            if _has_letters(start.decode(encoding)):
+                return encoding
+    return None
 
 
 def _utf16_without_mark(start: bytes) -> str | None:
@@ -94,6 +114,8 @@ def _utf16_without_mark(start: bytes) -> str | None:
     enough = most >= max(4, pairs / 50) or (pairs >= 3 and most == pairs)
     if fewest or not enough:
         return None
-    text = start.decode(encoding, "ignore")
-    has_letters = any(unicodedata.category(each).startswith("L") for each in text)
-    return encoding if has_letters else None
+    return encoding if _has_letters(start.decode(encoding, "ignore")) else None
+
+
+def _has_letters(text: str) -> bool:
+    return any(unicodedata.category(each).startswith("L") for each in text)
