@@ -48,3 +48,16 @@ def test_a_table_is_not_one_of_two_files(tmp_path, name, order):
         check_two_files(*(table, plain)[::order])
     check_two_files(table, None)
     check_two_files(plain, plain)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.CSV", "a.csv.gz"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_csv_is_not_one_of_two_files(tmp_path, name, order):
+    """Its rows were learned and scored as they stand, with quotes and labels."""
+    files = (tmp_path / name, tmp_path / "plain.txt")[::order]
+
+    with pytest.raises(
+        UsageError, match=f"{name} is a CSV .* give it alone, after making"
+    ):
+        check_two_files(*files)
+    check_two_files(tmp_path / name, None)

@@ -145,6 +145,12 @@ NO_CHOICE = {
     "run {en} {de} --dev {tsv} {de} --out new": "name it by --dev-file",
     "run {en} {de} --test {en} {tsv} --out new": "name it by --test-file",
     "inspect {model} --rank-heads {tsv} {de}": "pairs.tsv is a table or a treebank",
+    "translate {model} {csv}": "cut -f1 data.tsv | headwise translate FOLDER",
+    "evaluate {model} {csv}": "make a TSV of it, for example with",
+    "evaluate {model} {csv} {de}": "pairs.csv is a CSV by its name",
+    "score {model} {csv} {de}": "such as by cut -f1, after making a TSV of it",
+    "prepare {csv} {de} --out new": "give it alone, after making a TSV of it: cat ",
+    "run {en} {csv} --out new": "give it alone, after making a TSV of it: cat ",
     "run {en} {de} --languages --out new": "such as --languages en de",
     **{
         f"{command} ''": "it is empty; name a folder, or . for the current one"
@@ -190,6 +196,7 @@ NO_SETTING = [
     "recipe --preset huge",
     "prepare {en} {de} --out new --set text.vocab_size=many",
     "run {en} {de} --out new --set training.stepz=3",
+    "run {csv} --out new",
     "train {corpus} --out new --set training.stepz=3",
     "train {corpus} --out new --set data.max_tokens=9",
 ]
@@ -262,6 +269,7 @@ def ends(place, tiny_run):
     en, de = write_text(place / "text", num_pairs=30)
     (place / "short").write_text("eins.\n")
     (place / "pairs.tsv").write_text("one.\teins.\n")
+    (place / "pairs.csv").write_text('"one.","eins."\n')
     (place / "pairs.jsonl").write_text('{"a": "one.", "b": "eins."}\n')
     (place / "empty").mkdir()
     (place / "thesis" / "best").mkdir(parents=True)
@@ -273,6 +281,7 @@ def ends(place, tiny_run):
         "en": en,
         "de": de,
         "tsv": place / "pairs.tsv",
+        "csv": place / "pairs.csv",
         "jsonl": place / "pairs.jsonl",
         **{name: place / name for name in ("short", "empty", "thesis")},
     }
@@ -319,7 +328,7 @@ def test_nothing_was_written(ends, place):
     there = sorted(str(each.relative_to(place)) for each in place.rglob("*"))
 
     assert there == [
-        *("empty", "pairs.jsonl", "pairs.tsv", "short"),
+        *("empty", "pairs.csv", "pairs.jsonl", "pairs.tsv", "short"),
         *("text", "text/train.de", "text/train.en"),
         *("thesis", "thesis/best", "thesis/best/chapter.tex"),
     ]

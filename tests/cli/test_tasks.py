@@ -440,6 +440,21 @@ def test_tables_are_no_texts(headwise, classifier, tmp_path, verb, name, line):
     assert ("cut -f1" in found.error) == (name == "a.tsv")
 
 
+@pytest.mark.parametrize("verb", ["predict", "embed"])
+def test_rows_of_a_csv_are_no_texts(headwise, classifier, tmp_path, verb):
+    """The command up to the model is run as it stands."""
+    (tmp_path / "a.csv").write_text('"is red, ""very""",red\n', encoding="utf-8")
+    found = headwise(verb, classifier, tmp_path / "a.csv")
+
+    assert (found.code, found.out) == (2, "")
+    assert "a.csv is a CSV by its name" in found.error
+    command = found.error.partition("for example with ")[2].strip()
+    texts, _, run = command.rpartition(" | ")
+    assert run == f"headwise {verb} FOLDER"
+    done = subprocess.run(texts, shell=True, check=True, cwd=tmp_path, stdout=-1)
+    assert done.stdout == b'is red, "very"\n'
+
+
 def test_a_picture_is_no_text(headwise, classifier, tmp_path):
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     found = headwise("predict", classifier, tmp_path / "a.png")

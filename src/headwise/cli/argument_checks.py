@@ -22,7 +22,7 @@ from typing import Any
 from headwise import storage
 from headwise.backends.native.library import requested
 from headwise.cli.standard_streams import error_reason
-from headwise.data.settings import Layout, layout_of
+from headwise.data.settings import Layout, csv_as_tsv, is_csv, layout_of
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.model.config import TransformerConfig
@@ -69,8 +69,18 @@ FIRST_LINES = 10
 
 
 def check_whole_lines(command: str, *paths: Path) -> None:
-    """Raise ``UsageError`` for a table, of which a whole line would be the text."""
+    """Raise ``UsageError`` for a table, of which a whole line would be the text.
+
+    A CSV is known by its name alone: the commas of texts look like those of a table.
+    """
     for path in paths:
+        if is_csv(path.name):
+            raise UsageError(
+                f"{path} is a CSV by its name, but {command} reads each line as one "
+                "text; rename it to .txt if that is meant, or else give one column, "
+                f"for example with {csv_as_tsv(str(path))}; "
+                f"cut -f1 data.tsv | headwise {command} FOLDER"
+            )
         layout = _table_layout(path)
         if layout is None:
             continue
@@ -91,7 +101,15 @@ def check_two_files(
     Its whole lines would be the text of one side. A single file may be one.
     """
     for path, other in ((source, target), (target, source)):
-        if path is None or other is None or _table_layout(path) is None:
+        if path is None or other is None:
+            continue
+        if is_csv(path.name):
+            raise UsageError(
+                f"{path} is a CSV by its name, but beside {other} each of its lines "
+                f"would be one text; rename it to .txt if that is meant, or else "
+                f"{remedy}, after making a TSV of it: {csv_as_tsv(str(path))}"
+            )
+        if _table_layout(path) is None:
             continue
         raise UsageError(
             f"{path} is a table or a treebank, which has both sides, but beside "

@@ -13,7 +13,7 @@ from headwise.data.pair_formats import (
     PICTURES,
     TREES,
 )
-from headwise.data.settings import SUFFIXES, layout_of
+from headwise.data.settings import SUFFIXES, is_csv, layout_of
 from headwise.errors import UsageError
 from headwise.tasks import TASKS
 
@@ -68,9 +68,8 @@ def table_for(
     """
     read_as = TABLES.get(TASKS[task].pair_format.name, corpus_table)
     table = read_as(source, target, columns, fields)
-    is_csv = source.name.lower().endswith((".csv", ".csv.gz"))
     has_layout = "format" in table or layout_of(source.name) is not None
-    if target is None and not has_layout and not is_csv:
+    if target is None and not has_layout and not is_csv(source.name):
         raise UsageError(
             f"{source} is plain text by its name, which is only one side of the pairs; "
             f"{remedy}, or one file with both sides whose name ends in .tsv or .jsonl "

@@ -28,6 +28,11 @@ def layout_of(path: str) -> Layout | None:
     return SUFFIXES.get(PurePath(path.lower().removesuffix(".gz")).suffix)
 
 
+def is_csv(path: str) -> bool:
+    """Return whether a file is a CSV by its suffix, which ``.gz`` may follow."""
+    return path.lower().endswith((".csv", ".csv.gz"))
+
+
 def csv_as_tsv(path: str) -> str:
     """Return a command that makes a TSV of a CSV, which may be compressed by gzip."""
     reader = "gzip -dc" if path.lower().endswith(".gz") else "cat"
@@ -97,7 +102,7 @@ class CorpusSettings:
             and layout_of(self.source) is None
         ):
             remedy = "set target, or format to 'tsv' or 'jsonl'"
-            if self.source.lower().endswith((".csv", ".csv.gz")):
+            if is_csv(self.source):
                 remedy = f"make a TSV of it, for example with {csv_as_tsv(self.source)}"
             problems.append(
                 f"source {self.source!r} has no target, and its suffix is none of "
