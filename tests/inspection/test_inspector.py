@@ -157,8 +157,30 @@ def test_nothing_to_compare_is_refused(inspector):
 
 
 def test_lines_without_a_counterpart_are_refused(inspector):
-    with pytest.raises(UsageError, match="2 sources and 1 targets"):
+    with pytest.raises(UsageError, match=r"2 sources and 1 target$"):
         inspector.statistics(["a", "b"], ["c"])
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "wrong"),
+    [
+        ("dog", "dog", "sources must be a list of texts .*, not str"),
+        (["A dog."], "Un chien.", "targets must be a list of texts .*, not str"),
+        (None, None, "sources must be a list of texts .*, not NoneType"),
+        (["A dog."], [None], r"each of the targets must be a text .* not NoneType"),
+    ],
+)
+def test_lines_that_are_no_lists_of_texts_are_refused(
+    inspector, sources, targets, wrong
+):
+    """A str was taken for as many texts as it has letters."""
+    for view in (
+        inspector.rank_heads,
+        inspector.statistics,
+        lambda *sides: inspector.bleu_without(all_heads(inspector.model)[:1], *sides),
+    ):
+        with pytest.raises(UsageError, match=wrong):
+            view(sources, targets)
 
 
 def one_stack(name, demo, **layers):

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
+from headwise.inspection.arguments import checked_pairs
 from headwise.inspection.attention import Attention
 from headwise.inspection.attribution import Attribution, attribution_of
 from headwise.inspection.beam_tree import BeamTree
@@ -178,9 +179,8 @@ class Inspector:
     ) -> list[HeadStatistics]:
         """Return what each head attends to over lines and their translations."""
         self._translation("statistics of heads")
-        _check_equal(sources, targets)
         inspected = cast(InspectedTranslator, self._inspected)
-        pairs = inspected.token_pairs(sources, targets)
+        pairs = inspected.token_pairs(*checked_pairs(sources, targets))
         return head_statistics(inspected.model, pairs)
 
     def rank_heads(
@@ -205,8 +205,7 @@ class Inspector:
         Raises ``UsageError`` unless there are as many of both, and for a task whose
         outputs have no probability.
         """
-        _check_equal(sources, references)
-        return self._inspected.references(sources, references)
+        return self._inspected.references(*checked_pairs(sources, references))
 
     def bleu_without(
         self,
@@ -217,6 +216,7 @@ class Inspector:
     ) -> float:
         """Return the BLEU of translations by the model without ``heads``."""
         translation = self._translation("BLEU")
+        sources, references = checked_pairs(sources, references)
         generator = translation.generator(cast(EncoderDecoder, self.model))
         settings = self._inspected.settings({**search, "num_best": 1})
         with heads_zeroed(self.model, heads):
@@ -263,11 +263,3 @@ class Inspector:
                 f"{what} is of models of translation, not of {self.task.name}"
             )
         return cast(Translation, self.task)
-
-
-def _check_equal(sources: Sequence[str], targets: Sequence[str]) -> None:
-    if len(sources) != len(targets):
-        raise UsageError(
-            f"each source needs its target: there are {len(sources):,} sources "
-            f"and {len(targets):,} targets"
-        )
