@@ -156,6 +156,13 @@ def test_nothing_to_compare_is_refused(inspector):
         inspector.compare(TIRED)
 
 
+@pytest.mark.parametrize("view", ["foo", "", None, ["lens"]])
+def test_what_is_no_view_has_no_reason(inspector, view):
+    """The answer was None, which means that it makes sense."""
+    with pytest.raises(UsageError, match="is not a view; views are output, attention,"):
+        inspector.why_not(view)
+
+
 def test_lines_without_a_counterpart_are_refused(inspector):
     with pytest.raises(UsageError, match=r"2 sources and 1 target$"):
         inspector.statistics(["a", "b"], ["c"])

@@ -66,7 +66,12 @@ class Inspector:
         return tuple(view for view in VIEWS if self.why_not(view) is None)
 
     def why_not(self, view: str) -> str | None:
-        """Return why a view makes no sense for this model; None if it does."""
+        """Return why a view makes no sense for this model; None if it does.
+
+        Raises ``UsageError`` for what is no view of any model.
+        """
+        if view not in VIEWS:
+            raise UsageError(f"{view!r} is not a view; views are {', '.join(VIEWS)}")
         return self._inspected.why_not(view)
 
     def pair(
