@@ -156,6 +156,48 @@ def test_nothing_to_compare_is_refused(inspector):
         inspector.compare(TIRED)
 
 
+def test_heads_are_given_by_their_names_too(inspector):
+    (alone,) = inspector.attention(TIRED, heads="cross.1.0").maps
+    (listed,) = inspector.attention(TIRED, heads=["cross.1.0"]).maps
+
+    assert alone.head == listed.head == parse_head("cross.1.0")
+    assert inspector.word(TIRED, "cross.1.0", 3).head == alone.head
+    assert inspector.bleu_without("cross.1.0", [TIRED], [IL]) >= 0
+
+
+WRONG = {
+    "attention of None": lambda of: of.attention(None),
+    "attention of a list": lambda of: of.attention(["A dog."]),
+    "attention with a list as target": lambda of: of.attention(TIRED, ["A dog."]),
+    "attention with a number as heads": lambda of: of.attention(TIRED, heads=3),
+    "attention with None as head": lambda of: of.attention(TIRED, heads=[None]),
+    "output of bytes": lambda of: of.output(b"a"),
+    "output with a text as count": lambda of: of.output(TIRED, count="5"),
+    "output with None as prefix": lambda of: of.output(TIRED, prefix=None),
+    "beam of None": lambda of: of.beam(None),
+    "beam with None as prefix": lambda of: of.beam(TIRED, prefix=None),
+    "word of no head": lambda of: of.word(TIRED, None, 0),
+    "word at no position": lambda of: of.word(TIRED, "cross.1.0", None),
+    "attribution of a number": lambda of: of.attribution(3),
+    "attribution at one position": lambda of: of.attribution(TIRED, positions=3),
+    "attribution at a text": lambda of: of.attribution(TIRED, positions=["3"]),
+    "lens of a number": lambda of: of.lens(3),
+    "lens with less than no count": lambda of: of.lens(TIRED, count=-1),
+    "patch without a donor": lambda of: of.patch(TIRED, None, IL, ELLE),
+    "patch without targets": lambda of: of.patch(TIRED, WIDE, None, None),
+    "compare of None": lambda of: of.compare(None),
+    "compare with None as prefix": lambda of: of.compare(TIRED, prefix=None),
+    "compare with a name": lambda of: of.compare(TIRED, "cross.1.0"),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_is_a_usage_error(inspector, call):
+    """It was an AttributeError or a TypeError from deep inside."""
+    with pytest.raises(UsageError):
+        call(inspector)
+
+
 @pytest.mark.parametrize("view", ["foo", "", None, ["lens"]])
 def test_what_is_no_view_has_no_reason(inspector, view):
     """The answer was None, which means that it makes sense."""

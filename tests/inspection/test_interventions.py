@@ -218,6 +218,44 @@ def test_several_changes_add_up_and_all_are_undone_even_after_an_error(model, pa
     assert find_customization(model.float()) is None
 
 
+def test_places_are_given_by_their_names_too():
+    head, sublayer = parse_head("cross.1.3"), SublayerName("decoder", 0, "feed_forward")
+
+    assert HeadOff("cross.1.3") == HeadOff(head)
+    assert ReplaceRow("cross.1.3", 0, (1.0,)) == ReplaceRow(head, 0, (1.0,))
+    assert SublayerOff("decoder.0.feed_forward") == SublayerOff(sublayer)
+    assert ResidualOff("decoder.0.feed_forward") == ResidualOff(sublayer)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: HeadOff(None),
+        lambda: HeadOff("decoder.0.feed_forward"),
+        lambda: SublayerOff("cross.1.3"),
+        lambda: ResidualOff(parse_head("cross.1.3")),
+        lambda: ReplaceRow("cross.1.3", "0", (1.0,)),
+        lambda: ReplaceRow("cross.1.3", 0, None),
+        lambda: ReplaceRow("cross.1.3", 0, ("1",)),
+    ],
+)
+def test_an_intervention_at_no_place_is_refused(make):
+    with pytest.raises(UsageError):
+        make()
+
+
+@pytest.mark.parametrize("change", ["cross.0.3", None, parse_head("cross.0.3")])
+def test_what_is_no_intervention_is_refused_and_changes_nothing(change):
+    model = random_model()
+    with (
+        pytest.raises(UsageError, match=r"such as HeadOff\('cross.1.3'\), not "),
+        intervene(model, HeadOff("encoder.0.0"), change),
+    ):
+        pass
+
+    assert model.interventions == ()
+
+
 def test_a_place_that_there_is_not_is_refused_and_changes_nothing(model, pair):
     before = logits(model, pair)
     wrong = SublayerOff(SublayerName("encoder", 0, "cross_attention"))

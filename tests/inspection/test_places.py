@@ -9,6 +9,9 @@ from headwise.inspection.places import (
     Head,
     SublayerName,
     all_heads,
+    as_head,
+    as_heads,
+    as_sublayer,
     attention_layers,
     find_sublayer,
     parse_head,
@@ -59,6 +62,26 @@ def test_a_name_leads_to_its_modules():
 def test_what_names_no_head_is_refused_with_examples(name):
     with pytest.raises(UsageError, match=r"does not name a head; .* cross.1.3"):
         parse_head(name)
+
+
+@pytest.mark.parametrize("name", [None, 3, b"cross.1.3", ["cross.1.3"]])
+def test_what_is_no_text_names_nothing(name):
+    with pytest.raises(UsageError, match="does not name a head"):
+        parse_head(name)
+    with pytest.raises(UsageError, match="names neither a head"):
+        parse_place(name)
+
+
+def test_places_may_be_given_by_name():
+    head, sublayer = Head("cross", 1, 3), SublayerName("decoder", 1, "feed_forward")
+
+    assert as_head("cross.1.3") == as_head(head) == head
+    assert as_heads("cross.1.3") == as_heads(head) == as_heads([head]) == [head]
+    assert as_heads(["cross.1.3", head]) == [head, head]
+    assert as_sublayer("decoder.1.feed_forward") == as_sublayer(sublayer) == sublayer
+    for each in ("cross.1.3", head):
+        with pytest.raises(UsageError, match="is a head, and not a sublayer"):
+            as_sublayer(each)
 
 
 def test_what_names_no_sublayer_is_refused():

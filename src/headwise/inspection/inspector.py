@@ -8,7 +8,13 @@ from typing import Any, cast
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import UsageError
-from headwise.inspection.arguments import checked_pairs
+from headwise.inspection.arguments import (
+    check_index,
+    check_indices,
+    check_text,
+    checked_pairs,
+    require_text,
+)
 from headwise.inspection.attention import Attention
 from headwise.inspection.attribution import Attribution, attribution_of
 from headwise.inspection.beam_tree import BeamTree
@@ -20,14 +26,14 @@ from headwise.inspection.head_ranking import (
     rank_heads,
 )
 from headwise.inspection.head_statistics import HeadStatistics, head_statistics
-from headwise.inspection.inspected.base import VIEWS, require_text
+from headwise.inspection.inspected.base import VIEWS
 from headwise.inspection.inspected.kinds import inspected_model
 from headwise.inspection.inspected.translator import InspectedTranslator
 from headwise.inspection.interventions import Intervention, intervene
 from headwise.inspection.logit_lens import LogitLens
 from headwise.inspection.output import Output
 from headwise.inspection.patching import Patching
-from headwise.inspection.places import Head
+from headwise.inspection.places import Head, as_head, as_heads
 from headwise.inspection.token_pair import TokenPair
 from headwise.inspection.word_steps import WordSteps, word_steps
 from headwise.model.encoder_decoder import EncoderDecoder
@@ -83,6 +89,9 @@ class Inspector:
         output is no text.
         """
         require_text(text, "the text")
+        check_text(prefix, "the prefix")
+        if target is not None:
+            check_text(target, "the target")
         return self._inspected.pair(text, target, prefix, search)
 
     def attention(
@@ -91,15 +100,19 @@ class Inspector:
         target: str | None = None,
         *,
         prefix: str = "",
-        heads: Collection[Head] | None = None,
+        heads: Head | str | Collection[Head | str] | None = None,
         norms: bool = False,
         rollout: bool = False,
     ) -> Attention:
-        """Return the attention weights; see :func:`attention_of`."""
+        """Return the attention weights; see :func:`attention_of`.
+
+        Heads may be given by their names, such as ``cross.1.3``.
+        """
         self._inspected.require("attention")
+        chosen = None if heads is None else as_heads(heads)
         pair = self.pair(text, target, prefix=prefix)
         return self._inspected.attention(
-            pair, heads=heads, norms=norms, rollout=rollout
+            pair, heads=chosen, norms=norms, rollout=rollout
         )
 
     def output(
@@ -115,6 +128,7 @@ class Inspector:
         A part is a token, a label, a tag or a masked word.
         """
         self._inspected.require("output")
+        check_index(count, "count")
         return self._inspected.output(self.pair(text, target, prefix=prefix), count)
 
     def beam(self, text: str, *, prefix: str = "", **search: Any) -> BeamTree:
@@ -125,12 +139,13 @@ class Inspector:
         """
         self._inspected.require("beam")
         require_text(text, "the text")
+        check_text(prefix, "the prefix")
         return self._inspected.beam(text, prefix, search)
 
     def word(
         self,
         text: str,
-        head: Head,
+        head: Head | str,
         position: int,
         target: str | None = None,
         *,
@@ -138,6 +153,8 @@ class Inspector:
     ) -> WordSteps:
         """Return every step of a head at one position; see :func:`word_steps`."""
         self._inspected.require("word")
+        head = as_head(head)
+        check_index(position, "the position")
         pair = self.pair(text, target, prefix=prefix)
         return word_steps(self.model, pair, head, position)
 
@@ -151,6 +168,8 @@ class Inspector:
     ) -> Attribution:
         """Return what each part of the output owes to each token of the input."""
         self._inspected.require("attribution")
+        if positions is not None:
+            check_indices(positions, "positions")
         pair = self.pair(text, target, prefix=prefix)
         return attribution_of(
             self._inspected.attributed(pair),
@@ -168,6 +187,7 @@ class Inspector:
     ) -> LogitLens:
         """Return what each layer of the decoder would say."""
         self._inspected.require("lens")
+        check_index(count, "count")
         return self._inspected.lens(self.pair(text, target, prefix=prefix), count)
 
     def patch(self, text: str, donor: str, target: str, other: str) -> Patching:
@@ -214,7 +234,7 @@ class Inspector:
 
     def bleu_without(
         self,
-        heads: Sequence[Head],
+        heads: Head | str | Sequence[Head | str],
         sources: Sequence[str],
         references: Sequence[str],
         **search: Any,
@@ -224,7 +244,7 @@ class Inspector:
         sources, references = checked_pairs(sources, references)
         generator = translation.generator(cast(EncoderDecoder, self.model))
         settings = self._inspected.settings({**search, "num_best": 1})
-        with heads_zeroed(self.model, heads):
+        with heads_zeroed(self.model, as_heads(heads)):
             found = generator.search(translation.encode(sources), settings)
         outputs = [translation.decode(best) for best, *_ in found]
         return translation.measure("bleu", outputs, references).value
@@ -244,6 +264,7 @@ class Inspector:
         """
         self._inspected.require("compare")
         require_text(text, "the text")
+        check_text(prefix, "the prefix")
         if not changes and not prefix:
             raise UsageError("there is nothing to compare; give a change or a prefix")
         before = self._inspected.answers(text, "", search)

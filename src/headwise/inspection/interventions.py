@@ -20,10 +20,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from headwise.errors import UsageError
+from headwise.inspection.arguments import check_index
 from headwise.inspection.hooks import replace_attribute
 from headwise.inspection.places import (
     Head,
     SublayerName,
+    as_head,
+    as_sublayer,
     attention_layers,
     find_head,
     find_sublayer,
@@ -40,6 +43,10 @@ class HeadOff:
     """A head adds nothing: as if its slice of W^O were zero, bit for bit."""
 
     head: Head
+    """Or its name, such as ``cross.1.3``; so everywhere here."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "head", as_head(self.head))
 
     def __str__(self) -> str:
         return f"{self.head} off"
@@ -64,6 +71,9 @@ class SublayerOff:
 
     sublayer: SublayerName
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sublayer", as_sublayer(self.sublayer))
+
     def __str__(self) -> str:
         return f"{self.sublayer} off"
 
@@ -85,6 +95,9 @@ class ResidualOff:
     """
 
     sublayer: SublayerName
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sublayer", as_sublayer(self.sublayer))
 
     def __str__(self) -> str:
         return f"{self.sublayer} without residual connection"
@@ -115,14 +128,21 @@ class ReplaceRow:
     weights: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "head", as_head(self.head))
+        check_index(self.position, "a position")
+        try:
+            total = math.fsum(self.weights)
+        except TypeError:
+            raise UsageError(
+                f"the weights of {self.head} must be a tuple of numbers, not "
+                f"{self.weights!r}"
+            ) from None
         wrong = [each for each in self.weights if not 0 <= each <= 1]
-        if wrong or not math.isclose(math.fsum(self.weights), 1, abs_tol=1e-3):
+        if wrong or not math.isclose(total, 1, abs_tol=1e-3):
             raise UsageError(
                 f"the weights of {self.head} at position {self.position} must be from "
-                f"0 to 1 and sum to 1, not to {math.fsum(self.weights):g}"
+                f"0 to 1 and sum to 1, not to {total:g}"
             )
-        if self.position < 0:
-            raise UsageError(f"a position is 0 or more, not {self.position}")
 
     def __str__(self) -> str:
         return f"{self.head} row {self.position} replaced"
@@ -195,8 +215,14 @@ def intervene(model: SequenceModel, *changes: Intervention) -> Iterator[None]:
     """Apply interventions to ``model`` for a while; several at a time add up.
 
     Raises ``UsageError``, before anything is changed, for a head or a sublayer that
-    there is not.
+    there is not, and for what is no intervention.
     """
+    for change in changes:
+        if not isinstance(change, Intervention):
+            raise UsageError(
+                "an intervention is a HeadOff, SublayerOff, ResidualOff or ReplaceRow, "
+                f"such as HeadOff('cross.1.3'), not {change!r}"
+            )
     owners = [each for each in model.modules() if isinstance(each, SequenceModel)]
     before = [each.interventions for each in owners]
     with ExitStack() as stack:

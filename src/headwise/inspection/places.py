@@ -11,7 +11,7 @@ Layers and heads are counted from 0, as in ``decoding.alignment_head``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -183,9 +183,33 @@ def sublayers(model: nn.Module) -> list[SublayerName]:
     ]
 
 
+def as_head(given: Head | str) -> Head:
+    """Return a head, which may be given by its name."""
+    return given if isinstance(given, Head) else parse_head(given)
+
+
+def as_heads(given: Head | str | Iterable[Head | str]) -> list[Head]:
+    """Return heads, one or several, each of which may be given by its name."""
+    if isinstance(given, Head | str) or not isinstance(given, Iterable):
+        return [as_head(given)]
+    return [as_head(each) for each in given]
+
+
+def as_sublayer(given: SublayerName | str) -> SublayerName:
+    """Return a sublayer, which may be given by its name."""
+    if isinstance(given, SublayerName):
+        return given
+    place = given if isinstance(given, Head) else parse_place(given)
+    if isinstance(place, Head):
+        raise UsageError(
+            f"{place} is a head, and not a sublayer such as decoder.1.feed_forward"
+        )
+    return place
+
+
 def parse_head(text: str) -> Head:
     """Read a name such as ``cross.1.3``; raise ``UsageError`` for anything else."""
-    kind, *numbers = text.strip().split(".")
+    kind, *numbers = _parts(text)
     if kind not in get_args(AttentionKind) or not _are_numbers(numbers, 2):
         raise UsageError(
             f"{text!r} does not name a head; names are such as {', '.join(_EXAMPLES)}: "
@@ -196,7 +220,7 @@ def parse_head(text: str) -> Head:
 
 def parse_place(text: str) -> Head | SublayerName:
     """Read the name of a head or of a sublayer, such as ``encoder.0.feed_forward``."""
-    stack, *rest = text.strip().split(".")
+    stack, *rest = _parts(text)
     if len(rest) == 2 and rest[1] in get_args(SublayerKind) and rest[0].isdecimal():
         if stack in ("encoder", "decoder"):
             return SublayerName(
@@ -217,6 +241,11 @@ def parse_place(text: str) -> Head | SublayerName:
 
 
 _EXAMPLES = ("encoder.0.2", "decoder.1.0", "cross.1.3")
+
+
+def _parts(name: object) -> list[str]:
+    """Return what the dots of a name separate; what is not a str names nothing."""
+    return name.strip().split(".") if isinstance(name, str) else [""]
 
 
 def _are_numbers(texts: Sequence[str], count: int) -> bool:

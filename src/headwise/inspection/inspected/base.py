@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headwise.decoding.settings import DecodingSettings
-from headwise.errors import DataError, UsageError
+from headwise.errors import UsageError
 from headwise.inspection.attention import Attention, attention_of
 from headwise.inspection.attribution import AttributedOutput
 from headwise.inspection.beam_tree import BeamTree
@@ -143,11 +143,3 @@ class InspectedModel(ABC):
                 f"the output of a model of {self.task.name} is {what}, so there is no "
                 f"{given[0]}; leave it out"
             )
-
-
-def require_text(text: str, what: str) -> None:
-    """Raise ``DataError`` for a blank text, and for one of several lines."""
-    if "\n" in text.strip():
-        raise DataError(f"{what} has several lines; give one")
-    if not text.strip():
-        raise DataError(f"{what} is blank, so there is nothing to look at; give a text")

@@ -16,10 +16,11 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import DataError
 from headwise.evaluation_mode import evaluation_mode
+from headwise.inspection.arguments import require_text
 from headwise.inspection.attribution import AttributedOutput, text_of_decoder
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
-from headwise.inspection.inspected.base import InspectedModel, require_text
+from headwise.inspection.inspected.base import InspectedModel
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.token_pair import TokenPair, run_model

@@ -10,6 +10,7 @@ from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
+from headwise.inspection.arguments import require_text
 from headwise.inspection.attention import (
     Attention,
     attention_to_source,
@@ -19,7 +20,7 @@ from headwise.inspection.attribution import AttributedOutput, target_of_transfor
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
 from headwise.inspection.head_ranking import References, references_of_pairs
-from headwise.inspection.inspected.base import InspectedModel, require_text
+from headwise.inspection.inspected.base import InspectedModel
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.places import Head

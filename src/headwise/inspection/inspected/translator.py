@@ -7,7 +7,7 @@ from typing import Any
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.errors import UsageError
-from headwise.inspection.inspected.base import require_text
+from headwise.inspection.arguments import require_text
 from headwise.inspection.inspected.encoder_decoder import InspectedEncoderDecoder
 from headwise.inspection.patching import Patching, patch_activations
 from headwise.text.vocabulary import END
@@ -28,8 +28,9 @@ class InspectedTranslator(InspectedEncoderDecoder):
 
     def patch(self, text: str, donor: str, target: str, other: str) -> Patching:
         """Return which activations carry the difference between two texts."""
-        for each, what in ((text, "the text"), (donor, "the donor")):
-            require_text(each, what)
+        texts = {"text": text, "donor": donor, "target": target, "other target": other}
+        for name, each in texts.items():
+            require_text(each, f"the {name}")
         source, given = ([*self.source(each), END] for each in (text, donor))
         prefix, answers = self._answers(target, other)
         receiver, giver, heads, layers = patch_activations(
