@@ -163,6 +163,20 @@ def test_an_input_is_not_overwritten(headwise, tiny_run, tmp_path):
     assert "would overwrite the input" in outcome.error
 
 
+@pytest.mark.parametrize("name", ["pairs.tsv", "pairs.csv"])
+def test_a_table_is_not_read_as_texts(headwise, tiny_run, tmp_path, name):
+    """Its lines were translated with the separators and both sides."""
+    table = tmp_path / name
+    table.write_text("one\teins\n" if name == "pairs.tsv" else '"one","eins"\n')
+
+    found = headwise("back-translate", tiny_run, table, "--out", tmp_path / "out.tsv")
+
+    assert found.code == 2
+    assert "back-translate reads each line as one text" in found.error
+    assert "> texts.txt" in found.error
+    assert not (tmp_path / "out.tsv").exists()
+
+
 def test_an_empty_text_is_an_error(headwise, tiny_run, tmp_path):
     path = tmp_path / "mono.en"
     path.write_text("")

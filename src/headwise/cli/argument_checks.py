@@ -68,25 +68,27 @@ FIRST_LINES = 10
 """Lines that are searched for such a pattern."""
 
 
-def check_whole_lines(command: str, *paths: Path) -> None:
+def check_whole_lines(command: str, *paths: Path, piped: bool = True) -> None:
     """Raise ``UsageError`` for a table, of which a whole line would be the text.
 
     A CSV is known by its name alone: the commas of texts look like those of a table.
+    ``piped``: the command reads standard input too.
     """
+    goes_to = f"| headwise {command} FOLDER" if piped else "> texts.txt"
     for path in paths:
         if is_csv(path.name):
             raise UsageError(
                 f"{path} is a CSV by its name, but {command} reads each line as one "
                 "text; rename it to .txt if that is meant, or else give one column, "
                 f"for example with {csv_as_tsv(str(path))}; "
-                f"cut -f1 data.tsv | headwise {command} FOLDER"
+                f"cut -f1 data.tsv {goes_to}"
             )
         layout = _table_layout(path)
         if layout is None:
             continue
         remedy = "give texts alone, one a line"
         if layout == "tsv" and path.suffix.lower() != ".gz":
-            remedy += f": cut -f1 {shlex.quote(str(path))} | headwise {command} FOLDER"
+            remedy += f": cut -f1 {shlex.quote(str(path))} {goes_to}"
         raise UsageError(
             f"{path} is a table or a treebank, but {command} reads each line as one "
             f"text; {remedy} (headwise evaluate reads tables)"

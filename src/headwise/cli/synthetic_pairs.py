@@ -19,6 +19,7 @@ from headwise.cli.argument_checks import (
     check_out_file,
     check_search,
     check_translates,
+    check_whole_lines,
     is_standard_input,
 )
 from headwise.cli.options import (
@@ -58,6 +59,9 @@ Tag = Annotated[
 class Direction:
     """Which side of the pairs is made, and by which search if none is asked for."""
 
+    command: str
+    """The name of the command."""
+
     language: str
     """The language of the text, for messages: source or target."""
 
@@ -75,10 +79,18 @@ class Direction:
 
 
 BACK = Direction(
-    language="target", makes_source=True, default_search="sampling", key="text"
+    command="back-translate",
+    language="target",
+    makes_source=True,
+    default_search="sampling",
+    key="text",
 )
 FORWARD = Direction(
-    language="source", makes_source=False, default_search=None, key="source text"
+    command="forward-translate",
+    language="source",
+    makes_source=False,
+    default_search=None,
+    key="source text",
 )
 
 
@@ -120,6 +132,7 @@ def write_synthetic_pairs(
             "write it to a file first, and name that"
         )
     check_files(*texts)
+    check_whole_lines(direction.command, *texts, piped=False)
     check_out_file("--out", out, inputs=[*folders, *texts])
     of_lines = _read_references(files, references) if references else None
     overrides = parse_search(search)
