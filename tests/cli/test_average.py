@@ -25,6 +25,8 @@ def test_an_average_says_what_it_is_made_of(headwise, tiny_run, tmp_path):
         (("RUN", "RUN", "--shares", "1;2"), "such as 3,1; not '1;2'"),
         (("RUN", "RUN", "--shares", ""), "such as 3,1; not ''"),
         (("RUN", "RUN", "--shares", "1,2,3"), "2 models need 2 shares, not 3"),
+        (("RUN", "RUN", "--shares", "1e308,1e308"), "add up to inf; give smaller"),
+        (("RUN", "RUN", "--shares", "1e-320,1"), "is nothing beside the 1 of all"),
         (("RUN", "nowhere"), "nowhere does not exist"),
     ],
 )

@@ -95,6 +95,10 @@ def test_the_effect_of_quantization_is_reported(
     more = headwise(*command, "--quantization", "int8", "--compare", text)
     assert "of 20 translations are the same; BLEU between them " in more.error
 
+    text.write_text("\n \n")
+    none = headwise(*command, "--quantization", "int8", "--compare", text)
+    assert "was not compared with float32: there is no text" in none.error
+
 
 def test_without_ctranslate2_it_is_written_and_not_measured(
     headwise, tiny_run, tmp_path, monkeypatch

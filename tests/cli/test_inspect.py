@@ -189,6 +189,12 @@ def test_a_model_is_not_replaced_by_its_pruned_self(headwise, pairs, tmp_path):
     assert "is the model itself" in done.error
     assert (folder / "manifest.json").read_bytes() == before
 
+    other = headwise("inspect", DEMO, *given)  # it was replaced, best models too
+
+    assert other.code == 2
+    assert "demo exists; choose a folder that is new or empty" in other.error
+    assert (folder / "manifest.json").read_bytes() == before
+
 
 @pytest.mark.parametrize(
     ("given", "said"),

@@ -115,6 +115,14 @@ def test_two_ways_to_choose_are_one_too_many(headwise, tiny_run, pairs):
     assert "exclude each other" in found.error
 
 
+@pytest.mark.parametrize("score", ["nan", "inf", "-1e400"])
+def test_a_least_score_is_a_finite_number(headwise, tiny_run, pairs, score):
+    found = headwise("score", tiny_run, *pairs, f"--min-score={score}")
+
+    assert found.code == 2
+    assert "--min-score must be a number, such as -0.5" in found.error
+
+
 def test_the_same_file_named_twice_is_said(headwise, tiny_run, pairs):
     twice = headwise("score", tiny_run, pairs[0], pairs[0])
 

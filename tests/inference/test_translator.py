@@ -150,6 +150,17 @@ def test_a_line_of_one_endless_word_comes_through_too(translator):
     assert "pieces" in result.warnings[0]
 
 
+def test_a_split_line_says_what_it_goes_without(translator):
+    line = "one two three. " * 40
+
+    (found,) = translator.lines([line], num_best=2, alignments=True)
+
+    assert len(found.candidates) == 1
+    assert not found.candidates[0].alignment
+    (said,) = [each for each in found.warnings if "pieces" in each]
+    assert said.endswith("pieces, without alignment, without translations but the best")
+
+
 def test_a_line_as_long_as_the_longest_is_left_whole(translator, tiny_run):
     sources = (tiny_run / "prepared" / "dev.source.txt").read_text().split("\n")[:-1]
 

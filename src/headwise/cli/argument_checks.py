@@ -95,6 +95,12 @@ def check_whole_lines(command: str, *paths: Path, piped: bool = True) -> None:
         )
 
 
+def check_new_folder(out: Path) -> None:
+    """Raise ``UsageError`` unless a folder can be made here, or is empty."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise UsageError(f"{out} exists; choose a folder that is new or empty")
+
+
 def check_two_files(
     source: Path, target: Path | None, *, remedy: str = "give it alone"
 ) -> None:

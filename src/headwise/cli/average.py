@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwise.cli.argument_checks import check_models
+from headwise.cli.argument_checks import check_models, check_new_folder
 from headwise.cli.options import output_folder, parse_path, say
 from headwise.errors import UsageError
 
@@ -46,8 +46,7 @@ def average(
     headwise average captions-1 captions-2 captions-3 en-fr --out mean
     """
     check_models(*folders)
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise UsageError(f"{out} exists; choose a folder that is new or empty")
+    check_new_folder(out)
     parts = [] if shares is None else _parsed(shares)
 
     from headwise.run_folder.model_average import average_models

@@ -13,7 +13,6 @@ from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import LIMITS, QUANTIZATIONS, check_export
 from headwise.run_folder.paths import EXPORT, model_path
 from headwise.storage import check_replaceable
-from headwise.wording import count_of
 
 if TYPE_CHECKING:
     from headwise.run_folder.model_folder import ModelFolder
@@ -90,6 +89,7 @@ def _quantization_effect(
     from headwise.inference.translator import Translator
     from headwise.metrics.registry import measure
 
+    sources = [each for each in sources if each.strip()]
     ours = Translator(opened, engine="torch")
     theirs = Translator(opened, engine="torch")
     try:
@@ -103,7 +103,6 @@ def _quantization_effect(
     equal = sum(a == b for a, b in zip(outputs, wanted, strict=True))
     bleu = measure("bleu", outputs, wanted)
     return (
-        f"{quantization} compared with float32: {equal:,} of "
-        f"{count_of(len(wanted), 'translation')} "
-        f"are the same; BLEU between them {bleu.value:.2f}"
+        f"{quantization} compared with float32: {equal:,} of {len(wanted):,} "
+        f"translations are the same; BLEU between them {bleu.value:.2f}"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headwise.cli.argument_checks import (
     check_files,
     check_input,
+    check_new_folder,
     check_out_file,
     check_search,
     check_translates,
@@ -17,8 +18,7 @@ from headwise.cli.options import resolve_device, say
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
 from headwise.errors import DataError, UsageError
-from headwise.run_folder.paths import MODEL, model_path
-from headwise.storage import check_replaceable
+from headwise.run_folder.paths import model_path
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def inspect_corpus(
     check_two_files(*files, remedy="take its sides apart, such as by cut -f1")
     check_input(list(files))
     if prune is not None and out is not None:
-        check_replaceable(out, MODEL)
         if out.resolve().is_relative_to(model_path(folder).resolve()):
             raise UsageError(f"--out {out} is the model itself; name another folder")
+        check_new_folder(out)
     elif out is not None:
         if out.suffix != ".json":
             raise UsageError(f"--out {out} must end in .json here")

@@ -106,8 +106,10 @@ def score(
         raise UsageError(
             "standard input cannot be both SOURCE and TARGET; name a file for one"
         )
-    if min_score is not None and math.isnan(min_score):
-        raise UsageError("--min-score must be a number, such as -0.5, not nan")
+    if min_score is not None and not math.isfinite(min_score):
+        raise UsageError(
+            f"--min-score must be a number, such as -0.5, not {min_score:g}"
+        )
     folders = [folder, *(ensemble or [])]
     check_device(device)
     check_environment()

@@ -226,6 +226,8 @@ def _write(
             f"{', '.join(map(str, files))}: no line of text; give text of the "
             f"{direction.language} language, one sentence a line"
         )
+    if not pairs.num_pairs:
+        say(f"note: no pair was written: {pairs.left_out} says why for each line")
     pairs.finish()
 
 

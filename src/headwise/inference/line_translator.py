@@ -308,7 +308,14 @@ class LineTranslator:
             )
         elif self._is_short(line, pieces[0].settings):
             return
-        yield f"the line {why}; it was translated in {len(pieces):,} pieces"
+        settings = pieces[0].settings
+        given_up = {
+            "alignment": settings.alignments,
+            "token scores": settings.token_scores,
+            "translations but the best": settings.num_best > 1,
+        }
+        lost = "".join(f", without {what}" for what, asked in given_up.items() if asked)
+        yield f"the line {why}; it was translated in {len(pieces):,} pieces{lost}"
 
     def _is_short(self, line: str, settings: DecodingSettings) -> bool:
         """Tell whether a line that was split has no more tokens than a model is for."""

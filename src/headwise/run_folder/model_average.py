@@ -10,6 +10,7 @@ have no such mean.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +118,13 @@ def _checked_shares(models: int, shares: Sequence[float]) -> Sequence[float]:
     for share in shares:
         if not 0 < share < math.inf:
             raise UsageError(f"a share must be above 0 and finite, not {share:g}")
-    return [each / sum(shares) for each in shares]
+    if not math.isfinite(total := sum(shares)):
+        raise UsageError(f"the shares add up to {total:g}; give smaller ones")
+    if total * sys.float_info.epsilon > min(shares):
+        raise UsageError(
+            f"a share of {min(shares):g} is nothing beside the {total:g} of all"
+        )
+    return [each / total for each in shares]
 
 
 def _differences(
