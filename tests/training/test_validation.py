@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -17,10 +18,10 @@ from headwise.training.validation import (
     BOOTSTRAP_RESAMPLES,
     MAX_ATTENTION_TOKENS,
     Sample,
-    _evenly_spaced,
     _index_to_plot,
     attention_of,
     mean_loss,
+    scored_indices,
     validate,
 )
 
@@ -71,6 +72,18 @@ def test_scores_are_of_greedy_outputs(trainer):
     assert found.samples[0].source == sources[0]
 
 
+def test_as_many_pairs_are_scored_as_there_may_be():
+    """Of 1,014 pairs every second one was, 507, where 1,000 may be."""
+    chosen = scored_indices(1014, 1000)
+
+    assert len(chosen) == len({*chosen}) == 1000
+    assert chosen[0] == 0
+    assert {b - a for a, b in pairwise(chosen)} == {1, 2}
+    assert scored_indices(10, 3) == [0, 3, 6]
+    assert scored_indices(10, 1) == [0]
+    assert scored_indices(10, 10**6) == [*range(10)]
+
+
 @pytest.mark.parametrize("measure", sorted({*MEASURES} - NEED_NUMBERS - NEED_TREES))
 def test_every_validation_metric_can_be_computed(trainer, measure):
     found = run_validation(trainer, replace(QUICK, measure=measure))
@@ -108,15 +121,6 @@ def test_broken_weights_are_never_called_the_best(trainer):
 
     with pytest.raises(NumericsError, match=r"nan.*last checkpoint.*whole"):
         run_validation(trainer)
-
-
-def test_validation_samples_are_spread_over_the_text():
-    text = [str(number) for number in range(10)], list("abcdefghij")
-
-    assert _evenly_spaced(text, 3) == (["0", "4", "8"], ["a", "e", "i"])
-    assert _evenly_spaced(text, 10) == text
-    assert _evenly_spaced(text, 10**6) == text
-    assert _evenly_spaced(text, 1) == (["0"], ["a"])
 
 
 def test_one_sample_has_its_attention_map(trainer):

@@ -30,7 +30,11 @@ from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
 from headwise.training.optimizer import make_optimizer
 from headwise.training.settings import TrainingSettings
-from headwise.training.validation import NUM_SAMPLES, VALIDATION_TOKENS
+from headwise.training.validation import (
+    NUM_SAMPLES,
+    VALIDATION_TOKENS,
+    scored_indices,
+)
 
 MAX_BATCH_TOKENS = 25_000
 """The paper's (Section 5.1): a larger batch would need other learning rates."""
@@ -211,8 +215,7 @@ def prediction_batches(
         return [texts[:NUM_SAMPLES]]
     if len(lengths) != len(texts):  # parts of texts, which are read in such batches too
         lengths = np.full(len(texts), lengths.sum() // len(texts))
-    every = -(-len(lengths) // settings.validation_pairs)
-    chosen = np.arange(0, len(lengths), every)
+    chosen = np.array(scored_indices(len(lengths), settings.validation_pairs))
     rising = chosen[np.argsort(lengths[chosen], kind="stable")]
     starts = split_by_tokens(lengths[rising] + 1, BATCH_TOKENS)
     groups = np.split(rising, starts[1:])

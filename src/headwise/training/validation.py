@@ -186,13 +186,12 @@ def attention_of(task: Task, model: SequenceModel, sample: Sample) -> Attention 
 
 def scored_text(corpus: PreparedCorpus, most: int) -> tuple[list[str], list[str]]:
     """Return the held-out sources and references that a validation scores."""
-    return _evenly_spaced(corpus.dev_text, most)
+    sources, references = corpus.dev_text
+    chosen = scored_indices(len(sources), most)
+    return [sources[each] for each in chosen], [references[each] for each in chosen]
 
 
-def _evenly_spaced(
-    text: tuple[list[str], list[str]], most: int
-) -> tuple[list[str], list[str]]:
-    """Return at most ``most`` pairs, evenly spaced over the text."""
-    sources, references = text
-    every = max(1, -(-len(sources) // most))
-    return sources[::every], references[::every]
+def scored_indices(pairs: int, most: int) -> list[int]:
+    """Return ``most`` of so many pairs, evenly spaced; all if they are fewer."""
+    count = min(most, pairs)
+    return [number * pairs // count for number in range(count)]
