@@ -21,7 +21,7 @@ from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import ModelError, UsageError
 from headwise.inference.translator import load
 from headwise.interop.exports import export
-from headwise.pipeline_arguments import OPENING
+from headwise.pipeline_arguments import ANYTHING, OPENING
 from headwise.pipelines import TranslationPipeline, cleaned_up
 from headwise.run_folder.card_edit import CardChanges
 from headwise.run_folder.editing import edit_model
@@ -323,8 +323,12 @@ def test_texts_one_after_another_are_refused(pipe):
         pipe("one", "two")
 
 
-def test_every_argument_of_opening_has_a_value_that_asks_for_nothing():
-    assert all(OPENING.values())
+@pytest.mark.parametrize("name", OPENING)
+def test_every_argument_of_opening_has_a_value_that_asks_for_nothing(pipe, name):
+    for value in OPENING[name]:
+        equal = dict(value) if isinstance(value, dict) else value
+        how = {name: None if value is ANYTHING else equal}
+        assert headwise.pipeline("translation", pipe.translator, **how)
 
 
 def test_it_is_reached_without_importing_torch_first():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
@@ -160,8 +160,11 @@ def drop_neutral(
 
 
 def _is_same(value: Any, neutral: Any) -> bool:
-    """Return whether these are equal; an array, whose ``==`` is another, is not."""
-    return value is neutral or bool(isinstance(value, Hashable) and value == neutral)
+    """Return whether these are equal; an array, which is many values, is not."""
+    try:
+        return value is neutral or bool(value == neutral)
+    except ValueError:
+        return False
 
 
 def _check_known(name: str, value: Any) -> None:
