@@ -236,7 +236,6 @@ def test_a_pipeline_is_opened_with_the_arguments_it_had(folder, pipe, how):
         ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is not an argument.*num_beams, "),
         ({"colour": None}, "colour=None is not an argument"),
         ({"precison": "int8"}, r"did you mean precision\?"),
-        ({"threads": 1}, r"headwise.load\(FOLDER, threads=1\)"),
         ({"temperature": np.array([1.0, 2.0])}, "temperature=.*only 1.0"),
         ({"do_sample": True}, "do_sample=True is not supported.*only False"),
         ({"repetition_penalty": 1.2}, "repetition_penalty=1.2 is not supported"),
@@ -284,7 +283,8 @@ def test_a_pipeline_that_cannot_be_opened_is_said(arguments, how, said):
 
 
 @pytest.mark.parametrize(
-    "how", [{"engine": "torch"}, {"precision": "int8"}, {"device": 0}]
+    "how",
+    [{"engine": "torch"}, {"precision": "int8"}, {"device": 0}, {"threads": 1}],
 )
 def test_an_open_translator_is_not_opened_in_another_way(pipe, how):
     """It was used as it is, in float32 on the CPU."""

@@ -101,6 +101,8 @@ DEFAULTS = {
     "engine": "auto",
     "backend": "auto",
     "precision": "float32",
+    "deterministic": False,
+    "threads": None,
 }
 """Arguments of ``pipeline`` that open a model, with their defaults."""
 
@@ -174,11 +176,6 @@ def _check_known(name: str, value: Any) -> None:
 
 def unknown(name: str, value: Any) -> UsageError:
     """Return the error for an argument that there is not."""
-    if name in ("deterministic", "threads"):
-        return UsageError(
-            f"{name} is not an argument of this pipeline; open the model with "
-            f"headwise.load(FOLDER, {name}={value!r}), and give that as the model"
-        )
     known = [*SEARCH, *RESULTS]
     close = get_close_matches(name, [*known, *DEFAULTS, *CALLING], n=1)
     hint = f" (did you mean {close[0]}?)" if close else ""

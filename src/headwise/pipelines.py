@@ -18,8 +18,7 @@ import torch
 
 from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
-from headwise.inference.arguments import not_text
-from headwise.inference.translator import Translator, checked_text, load, warn_of
+from headwise.inference.translator import Translator, load, warn_of
 from headwise.pipeline_arguments import (
     CALLING,
     DEFAULTS,
@@ -33,6 +32,7 @@ from headwise.pipeline_arguments import (
 from headwise.run_folder.paths import languages_of_model
 from headwise.settings import as_table, merged, read
 from headwise.text.lines import join_at_breaks, split_at_breaks
+from headwise.text_arguments import checked_text, not_text
 
 TASK = re.compile(r"translation(_(?P<source>[A-Za-z-]+)_to_(?P<target>[A-Za-z-]+))?")
 Record = dict[str, str]
@@ -47,13 +47,16 @@ def pipeline(
     engine: str = "auto",
     backend: str = "auto",
     precision: str = "float32",
+    deterministic: bool = False,
+    threads: int | None = None,
     **options: Any,
 ) -> TranslationPipeline:
     """Open a run or model folder as a translation pipeline.
 
     ``device`` is as in transformers: -1 or None for the CPU, a number for that GPU.
-    ``engine``, ``backend`` and ``precision`` are those of ``headwise.load``. Other
-    ``options`` are defaults for every call.
+    ``engine`` to ``threads`` are those of ``headwise.load``. A ``Translator`` as
+    ``model`` is open already, so that none of these goes with it. Other ``options`` are
+    defaults for every call.
     """
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise UsageError(
@@ -78,6 +81,8 @@ def pipeline(
         "engine": engine,
         "backend": backend,
         "precision": precision,
+        "deterministic": deterministic,
+        "threads": threads,
     }
     if not isinstance(model, Translator):
         model = load(model, **opening)

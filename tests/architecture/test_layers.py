@@ -17,6 +17,7 @@ BASE = {
     "settings",
     "storage",
     "subprocesses",
+    "text_arguments",
     "wording",
 }
 PARTS = {"text", "model", "data", "losses", "consistency", "metrics", "decoding"}
@@ -31,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fork_safe_lock": set(),
     "openmp": set(),
     "subprocesses": {"errors"},
+    "text_arguments": {"errors", "wording"},
     "text": BASE,
     "model": {"errors"},
     "backends": BASE | {"model", "data", "losses"} | {"consistency", "distillation"},

@@ -150,6 +150,22 @@ def test_arrays_and_folders_are_evaluated_alike(headwise, classifier, tmp_path):
     assert scores[0]["accuracy"] > 60
 
 
+@pytest.mark.parametrize("surplus", [["more"], ["--fields", "a", "b"]])
+def test_what_does_not_go_with_pictures_is_named(headwise, tmp_path, surplus):
+    for name in ("bars.jsonl", "more"):
+        (tmp_path / name).touch()
+    surplus = [tmp_path / each if each == "more" else each for each in surplus]
+
+    found = headwise(
+        *("prepare", tmp_path / "bars.jsonl", *surplus),
+        *("--task", "picture_classification", "--out", tmp_path / "corpus"),
+    )
+
+    assert found.code == 2
+    assert "pictures and their labels come from one place" in found.error
+    assert f"leave {surplus[0]} out" in found.error
+
+
 def test_a_reference_beside_pictures_is_refused(headwise, classifier, tmp_path):
     np.savez(tmp_path / "a.npz", images=pictures(3)[0], labels=pictures(3)[1])
     found = headwise("evaluate", classifier, tmp_path / "a.npz", tmp_path / "a.npz")

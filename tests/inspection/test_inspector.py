@@ -216,7 +216,7 @@ def test_lines_without_a_counterpart_are_refused(inspector):
         ("dog", "dog", "sources must be a list of texts .*, not str"),
         (["A dog."], "Un chien.", "targets must be a list of texts .*, not str"),
         (None, None, "sources must be a list of texts .*, not NoneType"),
-        (["A dog."], [None], r"each of the targets must be a text .* not NoneType"),
+        (["A dog."], [None], "texts are needed, not NoneType"),
     ],
 )
 def test_lines_that_are_no_lists_of_texts_are_refused(

@@ -170,8 +170,8 @@ def picture_table(
     fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the settings of labelled pictures: a folder, a list or a ``.npz`` file."""
-    given = {target: "the second", columns: "--columns", fields: "--fields"}
-    surplus = [name for value, name in given.items() if value is not None]
+    given = {str(target): target, "--columns": columns, "--fields": fields}
+    surplus = [name for name, value in given.items() if value is not None]
     if surplus:
         raise UsageError(
             f"pictures and their labels come from one place, such as {source}: a "

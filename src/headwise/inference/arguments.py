@@ -10,7 +10,7 @@ from typing import Any
 
 from headwise.errors import UsageError
 from headwise.inference.engines.engine_names import MAX_THREADS
-from headwise.wording import count_of
+from headwise.text_arguments import checked_sides
 
 
 def checked_folders(given: object) -> list[Path]:
@@ -82,53 +82,11 @@ def check_threads(threads: object) -> None:
         check_count("threads", threads, most=MAX_THREADS)
 
 
-def checked_text(text: object) -> str:
-    """Return ``text``; raise ``UsageError`` if it is not a str."""
-    if not isinstance(text, str):
-        raise not_text(text)
-    return text
-
-
-def not_text(given: object) -> UsageError:
-    """Return the error for what was given in the place of text."""
-    return UsageError(
-        f"a text (str) or texts are needed, not {type(given).__name__}; bytes must be "
-        "decoded first, and a picture is given by its path"
-    )
-
-
-def checked_texts(given: object) -> list[str]:
-    """Return one text, or those of an iterable, as a list."""
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
-        raise not_text(given)
-    return [*map(checked_text, given)]
-
-
-def check_list(name: str, given: object) -> None:
-    """Raise unless ``given`` is an iterable of texts; a str has one per letter."""
-    not_texts = isinstance(given, str | bytes | Mapping)
-    if not_texts or not isinstance(given, Iterable):
-        raise UsageError(
-            f"{name} must be a list of texts (str), not {type(given).__name__}; for "
-            "one text give a list of one"
-        )
-
-
 def checked_pairs(
     sources: Iterable[str], targets: Iterable[str]
 ) -> list[tuple[str, str]]:
     """Return the pairs of each source and its target."""
-    check_list("sources", sources)
-    check_list("targets", targets)
-    ours, theirs = ([*map(checked_text, side)] for side in (sources, targets))
-    if len(ours) != len(theirs):
-        raise UsageError(
-            f"each source needs its target: there are {count_of(len(ours), 'source')} "
-            f"and {count_of(len(theirs), 'target')}"
-        )
-    return list(zip(ours, theirs, strict=True))
+    return list(zip(*checked_sides(sources, targets), strict=True))
 
 
 def checked_tables(each: Iterable[object]) -> Iterator[Mapping[str, Any]]:

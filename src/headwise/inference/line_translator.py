@@ -222,23 +222,13 @@ class LineTranslator:
         results: Sequence[PieceResult],
     ) -> Translated:
         """Decode and rejoin the pieces of a line; blank pieces have no hypotheses."""
-        found = self._assemble_pieces(line, pieces, encoded, results)
-        if not (count := count_undecodable(line)):
-            return found
-        what = count_of(count, "U+FFFD or lone surrogate", "U+FFFD or lone surrogates")
-        why = f"{what}, which undecodable bytes leave behind, cannot be translated"
-        return replace(found, warnings=(why, *found.warnings))
-
-    def _assemble_pieces(
-        self,
-        line: str,
-        pieces: Sequence[Piece],
-        encoded: Sequence[EncodedPiece],
-        results: Sequence[PieceResult],
-    ) -> Translated:
+        undecodable = _undecodable_warning(line)
         translated = [n for n, (hypotheses, _) in enumerate(results) if hypotheses]
         if len(translated) == 1:
-            return self._assemble_one(translated[0], line, pieces, encoded, results)
+            candidates, warnings = self._assemble_one(
+                translated[0], pieces, encoded, results
+            )
+            return Translated(line, candidates, (*undecodable, *warnings))
         texts = [each.untranslated for each in encoded]
         of_pieces = []
         for n in translated:
@@ -246,6 +236,7 @@ class LineTranslator:
             texts[n] = self.decode(best, encoded[n])
             of_pieces.append(self._warnings(encoded[n], best, texts[n], notes))
         warnings = [
+            *undecodable,
             *self._split_warning(line, [encoded[n] for n in translated]),
             *merge_warnings(of_pieces, "pieces"),
         ]
@@ -261,12 +252,11 @@ class LineTranslator:
     def _assemble_one(
         self,
         n: int,
-        line: str,
         pieces: Sequence[Piece],
         encoded: Sequence[EncodedPiece],
         results: Sequence[PieceResult],
-    ) -> Translated:
-        """Do the same for a line whose only piece with text is the ``n``-th."""
+    ) -> tuple[tuple[Candidate, ...], list[str]]:
+        """Return candidates and warnings if only the ``n``-th piece has text."""
         piece, (hypotheses, notes) = encoded[n], results[n]
         texts = [self.decode(each, piece) for each in hypotheses]
         warnings = self._warnings(piece, hypotheses[0], texts[0], notes)
@@ -275,12 +265,11 @@ class LineTranslator:
             texts = [
                 rejoin(pieces, [*others[:n], each, *others[n + 1 :]]) for each in texts
             ]
-        candidates = [
+        candidates = tuple(
             self.candidate_of(text, each, piece)
             for text, each in zip(texts, hypotheses, strict=True)
-        ]
-        merged = merge_warnings([warnings], "pieces")
-        return Translated(line, tuple(candidates), tuple(merged))
+        )
+        return candidates, merge_warnings([warnings], "pieces")
 
     def _warnings(
         self, piece: EncodedPiece, best: Hypothesis, text: str, notes: Sequence[str]
@@ -353,3 +342,10 @@ class LineTranslator:
                 else ""
             ),
         )
+
+
+def _undecodable_warning(line: str) -> Iterator[str]:
+    """Yield a warning about what undecodable bytes left behind in a line."""
+    if count := count_undecodable(line):
+        what = count_of(count, "U+FFFD or lone surrogate", "U+FFFD or lone surrogates")
+        yield f"{what}, which undecodable bytes leave behind, cannot be translated"

@@ -11,15 +11,13 @@ from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.inference.arguments import (
     cannot_pickle,
-    check_list,
-    checked_text,
-    checked_texts,
 )
 from headwise.run_folder.model_folder import ModelFolder
 from headwise.settings import as_table, merged, read
 from headwise.tasks.prediction import InputError, Prediction
 from headwise.text.dialogue import check_input
 from headwise.text.nonblocking_lines import Pause
+from headwise.text_arguments import check_list, checked_text, checked_texts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,13 +14,13 @@ from headwise.inference.arguments import (
     cannot_pickle,
     check_device,
     checked_folders,
-    checked_text,
 )
 from headwise.inference.background_thread import BackgroundThread
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
 from headwise.settings import as_table, merged, read
 from headwise.tasks.language_model.task import LanguageModelling
+from headwise.text_arguments import checked_text
 
 if TYPE_CHECKING:
     import torch

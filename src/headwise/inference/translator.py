@@ -18,13 +18,10 @@ from headwise.inference.arguments import (
     check_count,
     check_device,
     check_flag,
-    check_list,
     check_threads,
     checked_folders,
     checked_pairs,
     checked_tables,
-    checked_text,
-    checked_texts,
 )
 from headwise.inference.engines.engine import Engine
 from headwise.inference.engines.engine_names import (
@@ -44,6 +41,7 @@ from headwise.settings import as_table, merged, read
 from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.lines import join_at_breaks, split_at_breaks, without_break
 from headwise.text.nonblocking_lines import PAUSE, Pause
+from headwise.text_arguments import check_list, checked_text, checked_texts
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -60,7 +58,6 @@ __all__ = [
     "Translated",
     "TranslationWarning",
     "Translator",
-    "checked_text",
     "load",
     "warn_of",
 ]
@@ -168,24 +165,21 @@ class Translator:
             check_list("prefixes", prefixes)
         if not callable(on_progress):
             raise UsageError(f"on_progress must be a function, not {on_progress!r}")
-        self._settings(search)  # raises before the first line is asked for
-        requests = self._requests(lines, prefixes, each, search)
+        settings: Iterator[DecodingSettings] = repeat(self._settings(search))
+        if each is not None:
+            settings = (
+                self._settings(merged(search, one)) for one in checked_tables(each)
+            )
+        requests = self._requests(lines, prefixes, settings)
         return translate_stream(self._line_translator, requests, on_progress)
 
     def _requests(
         self,
         lines: Iterable[str | Pause],
         prefixes: Iterable[str] | None,
-        each: Iterable[Mapping[str, Any]] | None,
-        search: Mapping[str, Any],
+        settings: Iterator[DecodingSettings],
     ) -> Iterator[LineRequest | Pause]:
         """Yield each line with its settings and prefix."""
-        shared = self._settings(search)
-        settings: Iterator[DecodingSettings] = repeat(shared)
-        if each is not None:
-            settings = (
-                self._settings(merged(search, one)) for one in checked_tables(each)
-            )
         texts = repeat("") if prefixes is None else map(checked_text, prefixes)
         number = 0
         for line in lines:

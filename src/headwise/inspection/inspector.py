@@ -12,7 +12,6 @@ from headwise.inspection.arguments import (
     check_index,
     check_indices,
     check_text,
-    checked_pairs,
     require_text,
 )
 from headwise.inspection.attention import Attention
@@ -41,6 +40,7 @@ from headwise.model.sequence_model import SequenceModel
 from headwise.tasks.task import Task
 from headwise.tasks.translation.task import Translation
 from headwise.tasks.translation.thread_pool import CheckStop
+from headwise.text_arguments import checked_sides
 
 
 class Inspector:
@@ -205,7 +205,7 @@ class Inspector:
         """Return what each head attends to over lines and their translations."""
         self._translation("statistics of heads")
         inspected = cast(InspectedTranslator, self._inspected)
-        pairs = inspected.token_pairs(*checked_pairs(sources, targets))
+        pairs = inspected.token_pairs(*checked_sides(sources, targets))
         return head_statistics(inspected.model, pairs)
 
     def rank_heads(
@@ -230,7 +230,7 @@ class Inspector:
         Raises ``UsageError`` unless there are as many of both, and for a task whose
         outputs have no probability.
         """
-        return self._inspected.references(*checked_pairs(sources, references))
+        return self._inspected.references(*checked_sides(sources, references))
 
     def bleu_without(
         self,
@@ -241,7 +241,7 @@ class Inspector:
     ) -> float:
         """Return the BLEU of translations by the model without ``heads``."""
         translation = self._translation("BLEU")
-        sources, references = checked_pairs(sources, references)
+        sources, references = checked_sides(sources, references)
         generator = translation.generator(cast(EncoderDecoder, self.model))
         settings = self._inspected.settings({**search, "num_best": 1})
         with heads_zeroed(self.model, as_heads(heads)):

@@ -122,7 +122,8 @@ def without_break(line: str) -> str:
 
 def join_at_breaks(lines: Sequence[str], breaks: Sequence[str]) -> str:
     """Return the text with these lines, and the line break after each but the last."""
-    return "".join(map(str.__add__, lines, [*breaks, ""]))
+    ended = zip(lines, [*breaks, ""], strict=True)
+    return "".join(line + line_break for line, line_break in ended)
 
 
 def split_lines(
