@@ -177,6 +177,16 @@ def test_a_table_is_not_read_as_texts(headwise, tiny_run, tmp_path, name):
     assert not (tmp_path / "out.tsv").exists()
 
 
+def test_it_is_said_that_no_pair_was_written(headwise, tiny_run, tmp_path):
+    text = tmp_path / "blank"
+    text.write_text("\n \n")
+    found = headwise("back-translate", tiny_run, text, "--out", tmp_path / "out.tsv")
+
+    assert found.code == 0
+    assert "no pair was written: " in found.error
+    assert "out.tsv.left-out.tsv says why for each line" in found.error
+
+
 def test_an_empty_text_is_an_error(headwise, tiny_run, tmp_path):
     path = tmp_path / "mono.en"
     path.write_text("")
