@@ -187,12 +187,13 @@ def test_it_is_said_that_no_pair_was_written(headwise, tiny_run, tmp_path):
     assert "out.tsv.left-out.tsv says why for each line" in found.error
 
 
-def test_an_empty_text_is_an_error(headwise, tiny_run, tmp_path):
+def test_an_empty_text_is_an_error_and_leaves_no_file(headwise, tiny_run, tmp_path):
     path = tmp_path / "mono.en"
     path.write_text("")
     outcome = headwise("back-translate", tiny_run, path, "--out", tmp_path / "x.tsv")
     assert outcome.code == 4
     assert "no line of text" in outcome.error
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

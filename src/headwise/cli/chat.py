@@ -14,6 +14,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
     check_search,
+    check_whole_lines,
     use_command,
 )
 from headwise.cli.options import (
@@ -73,6 +74,7 @@ def chat(
     check_models(folder)
     check_files(*(files or ()))
     check_input(files or [])
+    check_whole_lines("chat", *(files or ()))
     task = task_of_folder(model_path(folder))
     if task != "dialogue":
         raise UsageError(

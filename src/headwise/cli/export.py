@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwise.cli.argument_checks import check_files, check_models, check_translates
+from headwise.cli.argument_checks import (
+    check_files,
+    check_models,
+    check_translates,
+    check_whole_lines,
+)
 from headwise.cli.options import TrainedModel, output_folder, say
 from headwise.errors import SettingsError, UsageError
 from headwise.interop.unsupported_models import LIMITS, QUANTIZATIONS, check_export
@@ -62,7 +67,9 @@ def export(
     check_export(target, quantization)
     check_models(folder)
     check_translates(folder, remedy="only that can be exported")
-    check_files(text)
+    if text is not None:
+        check_files(text)
+        check_whole_lines("export --compare", text, piped=False)
     check_replaceable(out, EXPORT)
 
     from headwise.data.corpus_reader import read_lines

@@ -14,6 +14,7 @@ from headwise.cli.argument_checks import (
     check_input,
     check_models,
     check_search,
+    check_whole_lines,
     use_command,
 )
 from headwise.cli.options import (
@@ -92,6 +93,7 @@ def generate(
     check_files(*(files or ()))
     if files:
         check_input(files)
+        check_whole_lines("generate", *files)
     task = task_of_folder(model_path(folder))
     if task != "language_model":
         raise UsageError(

@@ -12,7 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -68,6 +68,10 @@ class ResumablePairs:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self.num_lines:  # there is nothing to resume
+            with suppress(OSError):
+                for path in (*self._files, self.state):
+                    path.unlink(missing_ok=True)
         self._stack.close()
 
     def append(self, pairs: Rows, left_out: Rows, *, num_lines: int) -> None:
