@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.tasks.examples import INPUTS, settings_of
+from tests.tasks.examples import INPUTS, PICTURE_LINES, settings_of
 
 from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.errors import DataError, UsageError
+from headwise.inspection.arguments import MAX_TOKENS
 from headwise.inspection.head_ranking import heads_zeroed
 from headwise.inspection.inspected.base import VIEWS
 from headwise.inspection.inspected.kinds import INSPECTED
@@ -123,6 +124,15 @@ def test_a_view_turns_into_json_or_says_why_there_is_none(inspector, view, text)
         UsageError, match=f"of {inspector.task.name} has no view {view}"
     ):
         looked(inspector, view, text)
+
+
+def test_a_text_too_long_for_attention_maps_is_refused(name, inspector, text):
+    """Each view that takes a text says so, before it computes anything."""
+    if INPUTS[name] is PICTURE_LINES:
+        pytest.skip("a picture has as many patches as the model reads")
+    for view in inspector.views():
+        with pytest.raises(DataError, match="tokens, and at most 2,000 can be"):
+            looked(inspector, view, f"{text} " * (MAX_TOKENS + 1))
 
 
 def test_rows_of_attention_are_distributions_over_named_positions(inspector, text):

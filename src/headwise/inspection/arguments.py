@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import SupportsIndex
 
 from headwise.errors import DataError, UsageError
+
+MAX_TOKENS = 2_000
+"""Tokens of a text at most: an attention map has a number for each pair of them, so
+that 12 heads take 200 MB, and ten times the tokens a hundred times that."""
 
 
 def check_text(text: object, what: str) -> None:
@@ -21,6 +25,16 @@ def require_text(text: str, what: str) -> None:
         raise DataError(f"{what} has several lines; give one")
     if not text.strip():
         raise DataError(f"{what} is blank, so there is nothing to look at; give a text")
+
+
+def check_length(tokens: Sized, what: str) -> None:
+    """Raise ``DataError`` for a text of more than ``MAX_TOKENS`` tokens."""
+    if len(tokens) > MAX_TOKENS:
+        raise DataError(
+            f"{what} has {len(tokens):,} tokens, and at most {MAX_TOKENS:,} can be "
+            "looked at: an attention map has a number for each pair of them; give a "
+            "shorter text"
+        )
 
 
 def check_index(value: object, what: str) -> None:

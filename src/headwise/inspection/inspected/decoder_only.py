@@ -16,7 +16,7 @@ from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings, greedy
 from headwise.errors import DataError
 from headwise.evaluation_mode import evaluation_mode
-from headwise.inspection.arguments import require_text
+from headwise.inspection.arguments import check_length, require_text
 from headwise.inspection.attribution import AttributedOutput, text_of_decoder
 from headwise.inspection.beam_tree import BeamTree, beam_tree
 from headwise.inspection.comparison import Answer, FoundOutput
@@ -41,6 +41,7 @@ class InspectedLanguageModel(InspectedModel):
         """Return the tokens of a text, and of what is given to follow it."""
         tokens: list[int]
         (tokens,) = self.task.encode([text + continuation])
+        check_length(tokens, "the text")
         return tokens
 
     def pair(
@@ -167,6 +168,7 @@ class InspectedAssistant(InspectedLanguageModel):
             (tokens,) = self.task.encode([text])
         except InputError as error:
             raise DataError(error.reason) from None
+        check_length(tokens, "the text")
         return [*tokens, *self.task.tokenizers.target.encode(continuation)]
 
     def pair(

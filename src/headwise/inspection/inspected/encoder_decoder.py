@@ -10,7 +10,7 @@ from headwise.decoding.beam_step_report import OnBeamStep
 from headwise.decoding.forced_prefix import Prefix
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import DecodingSettings
-from headwise.inspection.arguments import require_text
+from headwise.inspection.arguments import check_length, require_text
 from headwise.inspection.attention import (
     Attention,
     attention_to_source,
@@ -57,11 +57,14 @@ class InspectedEncoderDecoder(InspectedModel):
     def source(self, text: str) -> Any:
         """Return the tokens of a source without END, or the patches of a picture."""
         (source,) = self.task.encode([text])
+        check_length(source, "the text")
         return source
 
     def target(self, text: str, target: str) -> list[int]:
         """Return the tokens of a target without END, which is given."""
-        return self.task.tokenizers.target.encode(target)
+        tokens = self.task.tokenizers.target.encode(target)
+        check_length(tokens, "the target")
+        return tokens
 
     def make_pair(self, text: str, source: Any, target: Sequence[int]) -> TokenPair:
         """Return both sides as the model reads them."""

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headwise.errors import DataError
 from headwise.evaluation_mode import evaluation_mode
+from headwise.inspection.arguments import check_length
 from headwise.inspection.attribution import AttributedOutput
 from headwise.inspection.comparison import Answer, FoundOutput
 from headwise.inspection.head_ranking import References
@@ -53,7 +54,8 @@ class InspectedEncoder(InspectedModel):
         return self.as_pair((START, *tokens))
 
     def as_pair(self, source: tuple[int, ...]) -> TokenPair:
-        """Return tokens as a source alone."""
+        """Return tokens as a source alone; raise ``DataError`` for too many."""
+        check_length(source, "the text")
         pieces = self.task.tokenizers.source.pieces
         (start_piece,) = pieces([START])
         return TokenPair(source, (), tuple(pieces(source)), (), start_piece)

@@ -7,7 +7,7 @@ from typing import Any
 
 from headwise.decoding.hypothesis import Hypothesis
 from headwise.errors import UsageError
-from headwise.inspection.arguments import require_text
+from headwise.inspection.arguments import check_length, require_text
 from headwise.inspection.inspected.encoder_decoder import InspectedEncoderDecoder
 from headwise.inspection.patching import Patching, patch_activations
 from headwise.text.vocabulary import END
@@ -19,6 +19,7 @@ class InspectedTranslator(InspectedEncoderDecoder):
     def source(self, text: str) -> list[int]:
         """Return the tokens of a text, with placeholders for what is copied."""
         (source,), _ = self._encode_masked(text)
+        check_length(source, "the text")
         return source
 
     def text_of(self, text: str, hypothesis: Hypothesis) -> str:
