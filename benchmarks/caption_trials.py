@@ -8,10 +8,11 @@ that are called short take the same number of updates of the same number of toke
 go through the model; one seed and the validation set tell which are worth more.
 ``--test`` reads the test sets, once a trial. Some trials are ensembles of the models of
 other trials, others learn from the translations of such an ensemble too (sequence-level
-knowledge distillation, Kim and Rush 2016). ``256-many`` learns to translate between
-the four languages of the captions, in twelve directions, and ``from-tatoeba`` starts
-from a model that ships. The figures of trials and seeds that ran before stay in the
-result file: it is the ledger.
+knowledge distillation, Kim and Rush 2016), or from the translations of a model of the
+reverse direction as well (data diversification, Nguyen et al. 2020). ``256-many``
+learns to translate between the four languages of the captions, in twelve directions,
+and ``from-tatoeba`` starts from a model that ships. The figures of trials and seeds
+that ran before stay in the result file: it is the ledger.
 """
 
 from __future__ import annotations
@@ -235,6 +236,11 @@ ENSEMBLES: dict[str, tuple[tuple[str, int], ...]] = {
         ("published-weight-decay-0.3", 2),
         ("published-weight-decay-0.3", 3),
     ),
+    "distilled-ensemble": (
+        ("weight-decay-distilled", 1),
+        ("weight-decay-distilled", 2),
+        ("weight-decay-distilled", 3),
+    ),
     "mixed-ensemble": (
         ("published", 2),
         ("published", 3),
@@ -247,10 +253,19 @@ LEARNS_FROM = {
     "256-distilled": "256-ensemble",
     "published-distilled": "mixed-ensemble",
     "weight-decay-distilled": "weight-decay-ensemble",
+    "weight-decay-diversified": "weight-decay-ensemble",
 }
 """Name of a trial -> the ensemble whose translations of the training set are training
 text as well."""
 
+LEARNS_BACK_FROM = {"weight-decay-diversified": "weight-decay-reverse"}
+"""Name of a trial -> the trial whose model, of the first seed, translates the targets
+of the training set back into sources, which are training text as well."""
+
+REVERSED = ("weight-decay-reverse",)
+"""Trials that translate into English."""
+WITH_COOLDOWN: Table = {"training": {"weight_decay": 0.3, "on_plateau": "cooldown"}}
+"""Changes of a trial whose learning rate falls to 0 once patience is exhausted."""
 
 BY_PUBLISHED_RECIPE: dict[str, Table] = {
     "published": {},
@@ -259,9 +274,9 @@ BY_PUBLISHED_RECIPE: dict[str, Table] = {
         f"published-weight-decay-{decay}": {"training": {"weight_decay": decay}}
         for decay in (0.1, 0.3, 1.0)
     },
-    "weight-decay-distilled": {
-        "training": {"weight_decay": 0.3, "on_plateau": "cooldown"}
-    },
+    "weight-decay-distilled": WITH_COOLDOWN,
+    "weight-decay-diversified": WITH_COOLDOWN,
+    "weight-decay-reverse": {"training": {"weight_decay": 0.3}},
 }
 """Name of a trial -> what it changes in ``recipes/multi30k-en-LANGUAGE.toml``; all
 others change ``recipes/multi30k-muon.toml``."""
@@ -294,17 +309,18 @@ def changes_of(name: str) -> Table | None:
 def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
     """Train with one seed; return its figures, by beam search."""
     folder = folder_of(name, seed, arguments)
-    tag = f">>{arguments.language}<< " if name in TAGGED else ""
     if name in ENSEMBLES:
         folder.mkdir(parents=True, exist_ok=True)
         models = [folder_of(*each, arguments) for each in ENSEMBLES[name]]
         return {
             "seed": seed,
             "settings": [f"{trial}, seed {of}" for trial, of in ENSEMBLES[name]],
-            "tokenised": all_scores(folder, models, arguments, tag),
+            "tokenised": all_scores(name, folder, models, arguments),
         }
-    own: Table = {"seed": seed, "languages": ["en", arguments.language]}
-    own["data"] = data(arguments, tag)
+    languages = ["en", arguments.language]
+    if name in REVERSED:
+        languages.reverse()
+    own: Table = {"seed": seed, "languages": languages, "data": data(name, arguments)}
     if name == "256-many":
         own["data"]["corpora"] = all_directions(arguments)
     if name in BEGINS_WITH:
@@ -313,6 +329,8 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
         own["initialize_from"] = [f"en-{arguments.language}"]
     if name in LEARNS_FROM:
         own["data"]["corpora"].append({"source": distilled(name, arguments)})
+    if name in LEARNS_BACK_FROM:
+        own["data"]["corpora"].append({"source": translated_back(name, arguments)})
     published = name in BY_PUBLISHED_RECIPE
     file = f"multi30k-en-{arguments.language}" if published else "multi30k-muon"
     changes = (BY_PUBLISHED_RECIPE if published else TRIALS)[name]
@@ -322,11 +340,10 @@ def trial(name: str, seed: int, arguments: argparse.Namespace) -> Table:
         if name not in FROM_SHIPPED:  # whose tokenizers are given
             table = merged(table, {"text": {"vocab_size": 300}})
     recipe = recipe_of(ROOT / "recipes" / f"{file}.toml", table, folder, arguments.set)
-    sources, references = read(arguments, "val")
-    val = [tag + source for source in sources], references
+    val = sides(name, "val", arguments)
     run = run_trial(folder, recipe, val, ["bleu"], device=arguments.device)
     del run["test"], run["test_examples"]  # val once more, by other tokens
-    run["tokenised"] = all_scores(folder, [folder], arguments, tag)
+    run["tokenised"] = all_scores(name, folder, [folder], arguments)
     return run
 
 
@@ -339,30 +356,50 @@ def folder_of(name: str, seed: int, arguments: argparse.Namespace) -> Path:
 
 def distilled(name: str, arguments: argparse.Namespace) -> str:
     """Write the training sources with translations by an ensemble; return the file."""
-    path = arguments.work / "data" / f"{arguments.language}-{name}.tsv"
+    ensemble = LEARNS_FROM[name]
+    models = [folder_of(*each, arguments) for each in ENSEMBLES[ensemble]]
+    sources, _ = sides(name, "train", arguments)
+    path = arguments.work / "data" / f"{arguments.language}-by-{ensemble}.tsv"
     if not path.is_file():
-        ensemble = ENSEMBLES[LEARNS_FROM[name]]
-        models = [folder_of(*each, arguments) for each in ensemble]
-        sources, _ = read(arguments, "train")
-        outputs = load(models, device=arguments.device).translate(sources)
-        pairs = zip(sources, outputs, strict=True)
-        write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if b))
+        write_pairs(path, sources, translated(models, sources, arguments))
     return str(path)
 
 
-def data(arguments: argparse.Namespace, tag: str = "") -> Table:
-    """Write the training and validation sets; return the settings of them.
+def translated_back(name: str, arguments: argparse.Namespace) -> str:
+    """Write translations of the training targets with them; return the file."""
+    reverse = LEARNS_BACK_FROM[name]
+    models = [folder_of(reverse, 1, arguments)]
+    _, targets = sides(name, "train", arguments)
+    path = arguments.work / "data" / f"{arguments.language}-by-{reverse}.tsv"
+    if not path.is_file():
+        write_pairs(path, translated(models, targets, arguments), targets)
+    return str(path)
 
-    Each source begins with ``tag``.
-    """
+
+def translated(
+    models: Sequence[Path], lines: Sequence[str], arguments: argparse.Namespace
+) -> list[str]:
+    """Return translations by one model, or by an ensemble."""
+    return load(models, device=arguments.device).translate(lines)
+
+
+def write_pairs(path: Path, sources: Sequence[str], targets: Sequence[str]) -> None:
+    """Write pairs as a TSV, without those of which a side is empty."""
+    pairs = zip(sources, targets, strict=True)
+    write_text(path, "".join(f"{a}\t{b}\n" for a, b in pairs if a and b))
+
+
+def data(name: str, arguments: argparse.Namespace) -> Table:
+    """Write the training and validation sets; return the settings of them."""
     tables: dict[str, Table] = {}
-    name = f"{arguments.language}-tagged" if tag else arguments.language
+    prefix = arguments.language
+    if name in (*TAGGED, *REVERSED):
+        prefix += "-tagged" if name in TAGGED else "-reversed"
     for part in ("train", "val"):
-        sources, targets = read(arguments, part)
-        both = [tag + source for source in sources], targets
         tables[part] = {}
+        both = sides(name, part, arguments)
         for side, lines in zip(("source", "target"), both, strict=True):
-            path = arguments.work / "data" / f"{name}-{part}.{side}"
+            path = arguments.work / "data" / f"{prefix}-{part}.{side}"
             path.parent.mkdir(parents=True, exist_ok=True)
             write_text(path, "".join(f"{line}\n" for line in lines))
             tables[part][side] = str(path)
@@ -386,12 +423,16 @@ def all_directions(arguments: argparse.Namespace) -> list[Table]:
     return corpora
 
 
-def read(arguments: argparse.Namespace, part: str) -> tuple[list[str], list[str]]:
-    """Return the captions of a part: English, and the other language."""
-    english, other = (
-        captions(arguments, part, each) for each in ("en", arguments.language)
-    )
-    return english, other
+def sides(
+    name: str, part: str, arguments: argparse.Namespace
+) -> tuple[list[str], list[str]]:
+    """Return the captions of a part: sources as a trial reads them, and targets."""
+    english = captions(arguments, part, "en")
+    other = captions(arguments, part, arguments.language)
+    if name in REVERSED:
+        return other, english
+    tag = f">>{arguments.language}<< " if name in TAGGED else ""
+    return [tag + each for each in english], other
 
 
 def captions(arguments: argparse.Namespace, part: str, language: str) -> list[str]:
@@ -402,33 +443,30 @@ def captions(arguments: argparse.Namespace, part: str, language: str) -> list[st
 
 
 def all_scores(
-    folder: Path,
-    models: Sequence[Path],
-    arguments: argparse.Namespace,
-    tag: str,
+    name: str, folder: Path, models: Sequence[Path], arguments: argparse.Namespace
 ) -> Table:
     """Return the scores of the validation set, and of those test sets that are read."""
     return {
-        part: scores(folder, models, part, arguments, tag)
+        part: scores(name, folder, models, part, arguments)
         for part in ("val", *TEST_SETS)
         if part == "val" or arguments.test or score_file(folder, part).is_file()
     }
 
 
 def scores(
+    name: str,
     folder: Path,
     models: Sequence[Path],
     part: str,
     arguments: argparse.Namespace,
-    tag: str,
 ) -> Table:
     """Return tokenised BLEU and chrF of a part; each is translated once."""
 
     def compute() -> Table:
-        sources, references = read(arguments, part)
+        sources, references = sides(name, part, arguments)
         model, *others = models
         predict = load(models).translate if others else load_predictor(model).predict
-        outputs = predict([tag + source for source in sources])
+        outputs = predict(sources)
         by_tokens = bleu(outputs, references, tokenize="none")
         return {
             "bleu": by_tokens.value,
