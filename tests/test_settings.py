@@ -13,6 +13,8 @@ from headwise.settings import (
     Renamed,
     as_table,
     as_toml,
+    changed_by,
+    differences,
     read,
     read_toml,
     with_new_names,
@@ -177,6 +179,42 @@ def test_none_in_place_of_another_default_comes_back():
 def test_a_whole_number_will_do_where_a_fraction_is_wanted():
     scale = read(Recipe, {"scale": 2}).scale
     assert (scale, type(scale)) == (2.0, float)
+
+
+def test_a_change_keeps_all_other_values():
+    before = Recipe(seed=3, training=Optimizer(steps=7, kind="none"))
+
+    after = changed_by(before, {"training": {"steps": 8}})
+
+    assert after == Recipe(seed=3, training=Optimizer(steps=8, kind="none"))
+    with pytest.raises(SettingsError, match="training.steps must be 1 or more"):
+        changed_by(before, {"training": {"steps": 0}})
+
+
+def test_differences_have_their_place_and_both_values():
+    old = Recipe(limit=5, corpora=(Corpus(source="a"), Corpus(source="b")))
+    new = Recipe(
+        seed=2,
+        training=Optimizer(steps=8),
+        corpora=(Corpus(source="a"), Corpus(source="c", weight=2.0), Corpus(source="")),
+    )
+
+    assert set(differences(as_table(old), as_table(new))) == {
+        ("seed", 1, 2),
+        ("limit", 5, None),
+        ("training.steps", 100, 8),
+        ("corpora.1.source", "b", "c"),
+        ("corpora.1.weight", 1.0, 2.0),
+        ("corpora.2.source", None, ""),
+        ("corpora.2.weight", None, 1.0),
+    }
+
+
+@given(RECIPES, RECIPES)
+def test_there_are_differences_if_and_only_if_settings_differ(one, other):
+    found = [*differences(as_table(one), as_table(other))]
+    assert bool(found) == (as_table(one) != as_table(other))
+    assert not [*differences(as_table(one), as_table(one))]
 
 
 def test_all_problems_are_listed_with_their_place():

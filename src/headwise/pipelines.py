@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from headwise.decoding.settings import DecodingSettings
 from headwise.errors import SettingsError, UsageError
 from headwise.inference.translator import Translator, load, warn_of
 from headwise.pipeline_arguments import (
@@ -30,7 +29,7 @@ from headwise.pipeline_arguments import (
     unknown,
 )
 from headwise.run_folder.paths import languages_of_model
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by
 from headwise.text.lines import join_at_breaks, split_at_breaks
 from headwise.text_arguments import checked_text, not_text
 
@@ -217,7 +216,7 @@ class TranslationPipeline:
                 f"num_beams={count}"
             )
         try:
-            read(DecodingSettings, merged(as_table(default), search))
+            changed_by(default, search)
         except SettingsError as error:
             raise UsageError(f"invalid decoding settings:\n{error}") from None
 

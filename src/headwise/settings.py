@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -175,6 +175,38 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         else:
             result[name] = value
     return result
+
+
+def changed_by(settings: T, table: Mapping[str, Any]) -> T:
+    """Return settings with the values of ``table`` in place of their own.
+
+    Raises ``SettingsError`` with all problems.
+    """
+    return read(type(settings), merged(as_table(settings), table))
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each path, such as ``data.corpora.0.weight``, whose values differ.
+
+    Both values come with it; None is what a table does not have.
+    """
+    before, after = dict(_flat(old)), dict(_flat(new))
+    for path in {**before, **after}:
+        if before.get(path) != after.get(path):
+            yield path, before.get(path), after.get(path)
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}{name}.")
+        elif isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
+            numbered = {str(number): each for number, each in enumerate(value)}
+            yield from _flat(numbered, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
 
 
 def as_table(settings: Any) -> dict[str, Any]:

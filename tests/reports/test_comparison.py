@@ -9,7 +9,7 @@ from headwise.reports.comparison import (
     ComparedRun,
     as_lines,
     as_page,
-    differences,
+    changed_settings,
     overlay,
     sparkline,
 )
@@ -46,13 +46,13 @@ def two(tmp_path):
 
 
 def test_only_settings_that_differ_are_named(two):
-    assert differences(*two) == [
+    assert changed_settings(*two) == [
         ("training.steps", "40", "80"),
         ("training.clip_norm", "1.0", "not set"),
         ("data.corpora.0.source", "a.en", "b.en"),
         ("model.tie", "true", "false"),
     ]
-    assert differences(two[0], two[0]) == []
+    assert changed_settings(two[0], two[0]) == []
 
 
 def test_a_terminal_shows_both_at_each_step(two):

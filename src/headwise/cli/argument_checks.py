@@ -29,7 +29,7 @@ from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.installed_models import find_installed, installed_models
 from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by, read
 from headwise.text.encodings import open_text
 
 STANDARD_INPUT = Path("-")
@@ -308,7 +308,7 @@ def check_search(
     ``others`` are the other models of an ensemble, for which they must fit too.
     """
     default = read_default_decoding(model_path(folder))
-    settings = read(DecodingSettings, merged(as_table(default), table))
+    settings = changed_by(default, table)
     for each in (folder, *others):
         if config := _architecture(each):
             settings.check_head(*config.cross_attention_shape)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
-from headwise.decoding.settings import DecodingSettings
 from headwise.errors import DataError, SettingsError, UsageError
 from headwise.inference.arguments import (
     cannot_pickle,
 )
 from headwise.run_folder.model_folder import ModelFolder
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by
 from headwise.tasks.prediction import InputError, Prediction
 from headwise.text.dialogue import check_input
 from headwise.text.nonblocking_lines import Pause
@@ -63,9 +62,7 @@ class Predictor:
                 f"{table!r}"
             )
         try:
-            decoding = read(
-                DecodingSettings, merged(as_table(self.opened.decoding), table)
-            )
+            decoding = changed_by(self.opened.decoding, table)
         except SettingsError as error:
             raise UsageError(f"invalid decoding settings:\n{error}") from None
         return Predictor(replace(self.opened, decoding=decoding))

@@ -18,7 +18,7 @@ from headwise.inference.arguments import (
 from headwise.inference.background_thread import BackgroundThread
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by
 from headwise.tasks.language_model.task import LanguageModelling
 from headwise.text_arguments import checked_text
 
@@ -127,5 +127,4 @@ class TextGenerator:
                 return
 
     def _settings(self, search: Mapping[str, Any]) -> DecodingSettings:
-        table = merged(as_table(self.opened.decoding), search)
-        return replace(read(DecodingSettings, table), num_best=1)
+        return replace(changed_by(self.opened.decoding, search), num_best=1)

@@ -37,7 +37,7 @@ from headwise.inference.streaming_translation import (
 )
 from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.run_folder.paths import model_path
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by, merged
 from headwise.tasks.translation.results import Candidate, Translated
 from headwise.text.lines import join_at_breaks, split_at_breaks, without_break
 from headwise.text.nonblocking_lines import PAUSE, Pause
@@ -248,7 +248,7 @@ class Translator:
 
     def _settings(self, search: Mapping[str, Any]) -> DecodingSettings:
         """Return the model's settings with overrides, checked against the model."""
-        settings = read(DecodingSettings, merged(as_table(self.decoding), search))
+        settings = changed_by(self.decoding, search)
         for each in self._folders:
             settings.check_head(*each.config.cross_attention_shape)
         return settings

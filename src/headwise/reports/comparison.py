@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
@@ -23,6 +23,7 @@ from headwise.reports.listing import (
 )
 from headwise.reports.page import page
 from headwise.reports.plot import Plot, Series, figure
+from headwise.settings import differences
 from headwise.wording import duration
 
 NOT_SET = "not set"
@@ -60,13 +61,13 @@ class ComparedRun:
         }
 
 
-def differences(first: ComparedRun, second: ComparedRun) -> list[tuple[str, str, str]]:
+def changed_settings(
+    first: ComparedRun, second: ComparedRun
+) -> list[tuple[str, str, str]]:
     """Return each setting that differs, with both values."""
-    one, other = dict(_flat(first.recipe)), dict(_flat(second.recipe))
     return [
-        (path, _value(one.get(path)), _value(other.get(path)))
-        for path in {**one, **other}
-        if one.get(path) != other.get(path)
+        (path, _value(one), _value(other))
+        for path, one, other in differences(first.recipe, second.recipe)
     ]
 
 
@@ -88,7 +89,7 @@ def as_page(first: ComparedRun, second: ComparedRun) -> str:
     rows = "".join(
         f"<tr><th scope=row>{escape(path)}</th><td>{escape(one)}</td>"
         f"<td>{escape(other)}</td></tr>"
-        for path, one, other in differences(first, second)
+        for path, one, other in changed_settings(first, second)
     )
     names = [_name(first, second), _name(second, first)]
     heads = "".join(f"<th scope=col>{escape(name)}</th>" for name in names)
@@ -159,7 +160,7 @@ def _coloured(plot: Plot | None, name: str, colour: int) -> list[Series]:
 
 
 def _settings(first: ComparedRun, second: ComparedRun) -> list[str]:
-    rows = differences(first, second)
+    rows = changed_settings(first, second)
     if not rows:
         return ["all settings are the same"]
     return columns([("setting", "A", "B"), *rows])
@@ -252,17 +253,6 @@ def _name(run: ComparedRun, other: ComparedRun) -> str:
         if parts[-length:] != others[-length:]:
             return "/".join(parts[-length:])
     return run.folder.name
-
-
-def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{name}.")
-        elif isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
-            numbered = {str(number): each for number, each in enumerate(value)}
-            yield from _flat(numbered, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
 
 
 def _value(value: Any) -> str:

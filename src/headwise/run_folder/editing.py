@@ -39,7 +39,14 @@ from headwise.run_folder.safetensors_files import (
     read_tensors,
     write_tensors,
 )
-from headwise.settings import as_table, as_toml, merged, read, read_toml
+from headwise.settings import (
+    as_table,
+    as_toml,
+    changed_by,
+    differences,
+    read,
+    read_toml,
+)
 from headwise.storage import MANIFEST
 from headwise.tasks import TASKS
 
@@ -100,7 +107,8 @@ def edit_model(
         before = (path / CARD).read_text(encoding="utf-8")
         after = edit_card(before, card or CardChanges())
         recipe = None if run is None else _recipe_with(run / RECIPE, search, card)
-        changed = _changed(as_table(opened.decoding), as_table(decoding))
+        before_and_after = differences(as_table(opened.decoding), as_table(decoding))
+        changed = {name: (old, new) for name, old, new in before_and_after}
         otherwise = _without_warnings(decoding) != _without_warnings(opened.decoding)
         rounded = _rounded(path / WEIGHTS) if half else None
         if changed or after != before or rounded is not None:
@@ -143,7 +151,7 @@ def _new_decoding(
                 "--search num_best=..."
             ]
         )
-    return read(DecodingSettings, merged(as_table(before), table))
+    return changed_by(before, table)
 
 
 def _check_fits(opened: ModelFolder, decoding: DecodingSettings) -> None:
@@ -178,20 +186,6 @@ def _export_names(opened: ModelFolder) -> Iterator[str]:
             )
         if path == holder / MANIFEST:
             yield holder.relative_to(opened.path).as_posix()
-
-
-def _changed(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str = ""
-) -> dict[str, tuple[object, object]]:
-    """Return settings that differ, nested ones as ``warnings.copied``."""
-    changed: dict[str, tuple[object, object]] = {}
-    for name in {**old, **new}:
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            changed |= _changed(before, after, f"{path}{name}.")
-        elif before != after:
-            changed[f"{path}{name}"] = before, after
-    return changed
 
 
 def _without_warnings(decoding: DecodingSettings) -> DecodingSettings:

@@ -35,7 +35,7 @@ from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.run_folder.pretrained import Pretrained, longest_texts
 from headwise.run_folder.teachers import open_teachers
-from headwise.settings import as_table, as_toml, read, read_toml
+from headwise.settings import as_table, as_toml, differences, read, read_toml
 from headwise.storage import write_text
 from headwise.tasks import TASKS
 from headwise.tasks.task import Task
@@ -346,7 +346,7 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
     before = _recipe_before(folder / RECIPE)
     changed = [
         f"{path} was {old!r} and is now {new!r}"
-        for path, old, new in _differences(as_table(before), as_table(recipe))
+        for path, old, new in differences(as_table(before), as_table(recipe))
         if not any(path == each or path.startswith(f"{each}.") for each in MAY_CHANGE)
     ]
     if changed:
@@ -373,17 +373,6 @@ def _recipe_before(path: Path) -> Recipe:
             f"{path} is not the recipe of this run; restore it, or "
             f"choose another folder:\n{error}"
         ) from None
-
-
-def _differences(
-    old: Mapping[str, object], new: Mapping[str, object], path: str = ""
-) -> Iterator[tuple[str, object, object]]:
-    for name in {**old, **new}:
-        before, after = old.get(name), new.get(name)
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _differences(before, after, f"{path}{name}.")
-        elif before != after:
-            yield f"{path}{name}", before, after
 
 
 def _send_messages_to(callbacks: Sequence[Callback]) -> Callable[[str], None]:

@@ -8,7 +8,7 @@ killed at any moment goes on from them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from headwise import storage
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.run_folder.lock import LOCK
+from headwise.settings import differences
 from headwise.sweep.space import Settings
 
 PLAN = "sweep.json"
@@ -220,7 +221,7 @@ def check_same_sweep(before: Plan, now: Plan, folder: Path) -> None:
     """
     problems = [
         f"{path} was {_shown(old)} and is now {_shown(new)}"
-        for path, old, new in _differences(before.recipe, now.recipe)
+        for path, old, new in differences(before.recipe, now.recipe)
     ]
     problems += [
         f"{name} was {getattr(before, name)} and is now {getattr(now, name)}"
@@ -262,24 +263,6 @@ def _changes_of_space(
         elif dict(old) != dict(new):
             problems.append(f"{old['path']} was varied otherwise: {_shown(dict(old))}")
     return problems
-
-
-def _differences(
-    old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each path whose values differ, with both; None if one has none."""
-    one, other = dict(_flat(old)), dict(_flat(new))
-    for path in {**one, **other}:
-        if one.get(path) != other.get(path):
-            yield path, one.get(path), other.get(path)
-
-
-def _flat(table: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value
 
 
 def _shown(value: Any) -> str:

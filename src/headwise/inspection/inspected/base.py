@@ -19,7 +19,7 @@ from headwise.inspection.patching import Patching
 from headwise.inspection.places import Head
 from headwise.inspection.token_pair import TokenPair
 from headwise.model.sequence_model import SequenceModel
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by
 from headwise.tasks.task import Task
 
 VIEWS = (
@@ -129,7 +129,7 @@ class InspectedModel(ABC):
 
     def settings(self, search: Mapping[str, Any]) -> DecodingSettings:
         """Return the decoding settings of the model with those of ``search``."""
-        return read(DecodingSettings, merged(as_table(self.decoding), search))
+        return changed_by(self.decoding, search)
 
     def refuse_target(self, target: str | None, prefix: str, what: str) -> None:
         """Raise ``UsageError`` for a target or a prefix: the output is no text."""

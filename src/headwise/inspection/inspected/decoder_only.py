@@ -24,7 +24,7 @@ from headwise.inspection.inspected.base import InspectedModel
 from headwise.inspection.logit_lens import LogitLens, logit_lens
 from headwise.inspection.output import Output, output_of
 from headwise.inspection.token_pair import TokenPair, run_model
-from headwise.settings import as_table, merged, read
+from headwise.settings import changed_by
 from headwise.tasks.language_model.task import LINE_TOKENS
 from headwise.tasks.prediction import InputError
 from headwise.text.vocabulary import END, START
@@ -110,9 +110,8 @@ class InspectedLanguageModel(InspectedModel):
 
         The search of a language model samples, and two samples differ by chance.
         """
-        table = as_table(greedy())
         limits = {"max_length_factor": 0.0, "max_length_offset": LINE_TOKENS}
-        return read(DecodingSettings, merged(merged(table, limits), search))
+        return changed_by(greedy(), {**limits, **search})
 
     def _search(
         self,
