@@ -59,9 +59,9 @@ def embed(
 ) -> None:
     """Print what the encoder of a model makes of each line: a vector.
 
-    Texts of like meaning, to the model, have vectors of like direction. It is the
-    vector that a model of classification predicts its label from, and the mean over
-    the tokens for other models. A blank line gives zeros.
+    Texts that the model finds similar have vectors that point in similar directions.
+    For a model of classification it is the vector that the label is predicted from,
+    for other models the mean over the tokens. A blank line gives zeros.
 
     \b
     headwise embed sentiment reviews.txt --out reviews.npy

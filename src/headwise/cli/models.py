@@ -1,4 +1,4 @@
-"""``headwise models``: the models that installed packages bring along."""
+"""``headwise models``: the models that installed packages provide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the models that installed packages bring along.
+    """List the models that installed packages provide.
 
     Printed are name, task, languages, licence, size and title. The name of an installed
     model stands for its folder in every command that uses a model, and in

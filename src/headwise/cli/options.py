@@ -185,8 +185,8 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="What searches: ctranslate2, torch, which has every search, or auto: the "
-        "fastest that gives the same translations.",
+        help="What runs the search. auto: the fastest with the same translations, which "
+        "may be the C engine native; torch: has every search; ctranslate2.",
     ),
 ]
 BackendName = Annotated[
@@ -202,8 +202,8 @@ Precision = Annotated[
     str,
     typer.Option(
         metavar="|".join(PRECISIONS),
-        help="Number format of the weights: float32 in every engine, bf16 in torch, "
-        "float16 and int8 in ctranslate2. All but float32 may change translations.",
+        help="Number format of the weights: float32 in every engine, bf16 in all but "
+        "ctranslate2, float16 and int8 in that alone. All but float32 may change translations.",
     ),
 ]
 

@@ -71,9 +71,9 @@ def predict(
     a tree in brackets for one of parsing, a translation for one of translation
     (headwise translate has more options). A blank line gives a blank line. A text
     longer than the model was trained for is read in parts, but parsed whole. Bytes that
-    are not UTF-8 are replaced, with a warning. Of pictures a line is the path of a PNG
-    file, which must have the size of those that were trained on; FILE may be a PNG file
-    itself, or the pictures or videos of a .npz file.
+    are not UTF-8 are replaced, with a warning. For pictures, each line is the path of a
+    PNG file of the size that the model was trained on; FILE may be a PNG file itself,
+    or the pictures or videos of a .npz file.
 
     \b
     echo "What a fine film." | headwise predict sentiment

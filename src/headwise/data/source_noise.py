@@ -43,7 +43,7 @@ class NoiseSettings:
     """Probability that all words of a source begin with capitals; the target stays."""
 
     lower_case: float = 0.0
-    """Probability that a source is written in small letters; the target stays."""
+    """Probability that a source is written in lower case; the target stays."""
 
     final_punctuation: float = 0.0
     """Probability that a source lacks the punctuation at its end, and its target too.

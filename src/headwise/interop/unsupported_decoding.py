@@ -44,7 +44,7 @@ def notes_on_ignored_settings(opened: ModelFolder, *, tool: str) -> list[str]:
         )
     if opened.decoding.recase:
         notes.append(
-            f"recase is not exported: give {tool} texts in capitals in small letters"
+            f"recase is not exported: give {tool} texts in capitals in lower case"
         )
     if opened.decoding.copy_numbers:
         notes.append(

@@ -31,7 +31,8 @@ def limits_of_ctranslate2(
     if model.positions == "rotary":
         yield (
             "model.positions = 'rotary': CTranslate2 has no rotary positions in such a "
-            "model; all others can be exported"
+            "model; 'sinusoidal', 'sinusoidal_halves', 'learned' and 'none' can be "
+            "exported"
         )
     yield from _variants(model, "CTranslate2")
     yield from _widths(model, "CTranslate2")

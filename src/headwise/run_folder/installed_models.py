@@ -1,4 +1,4 @@
-"""Models that installed packages bring along; nothing here needs torch.
+"""Models that installed packages provide; nothing here needs torch.
 
 A package declares an entry point for each, ``en-fr = "its_package"`` in the group
 ``headwise.models``: the model folder ``en-fr`` inside of that package. No code of the

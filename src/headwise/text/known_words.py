@@ -53,7 +53,7 @@ class KnownWords:
     """The words that a model has learned to translate."""
 
     words: frozenset[str]
-    """In small letters."""
+    """In lower case."""
 
     capitals_are_names: bool = True
     """Whether a word with a capital inside of a sentence is mostly a name."""

@@ -41,7 +41,7 @@ class Masked(NamedTuple):
     def as_written(self, text: str) -> Masked:
         """Return it with the values at the same places of ``text``.
 
-        ``text`` is what was masked, in other capitals and small letters, of which some
+        ``text`` is what was masked, in another case, of which some
         change their length: then the values stay.
         """
         parts = self.text.split(PLACEHOLDER)

@@ -1,8 +1,8 @@
-"""Recasing: texts in capitals are translated in small letters.
+"""Recasing: texts in capitals are translated in lower case.
 
 A model learns from ordinary text, in which capitals begin sentences and names. A text
 that is all capitals, or has one at the start of every word, is cut into pieces that the
-model has hardly seen. In small letters it is ordinary text but for its names (compare
+model has hardly seen. In lower case it is ordinary text but for its names (compare
 the recaser of Koehn et al. 2007, "Moses").
 """
 
@@ -15,7 +15,7 @@ from headwise.text.placeholders import PLACEHOLDER
 
 
 class Casing(Enum):
-    """How capitals and small letters are used in a text."""
+    """How upper and lower case are used in a text."""
 
     ORDINARY = "ordinary"
     CAPITALS = "capitals"
@@ -56,7 +56,7 @@ def _is_title(word: str) -> bool:
 
 
 def recase(text: str) -> str:
-    """Return the text in small letters, the first of them a capital."""
+    """Return the text in lower case, its first letter a capital."""
     first, *others = (part.lower() for part in text.split(PLACEHOLDER))
     if match := _WORD.search(first):
         start = match.start()
