@@ -187,7 +187,7 @@ def test_a_change_keeps_all_other_values():
     after = changed_by(before, {"training": {"steps": 8}})
 
     assert after == Recipe(seed=3, training=Optimizer(steps=8, kind="none"))
-    with pytest.raises(SettingsError, match="training.steps must be 1 or more"):
+    with pytest.raises(SettingsError, match=r"training\.steps must be 1 or more"):
         changed_by(before, {"training": {"steps": 0}})
 
 

@@ -38,6 +38,41 @@ def test_bleu_minds_the_case():
     assert "tok:13a" in bleu(TEXT, TEXT).signature
 
 
+@pytest.mark.parametrize(
+    ("reference", "output", "tokenizer"),
+    [
+        ("我的猫今天不想出去玩。", "我的猫今天不想出去。", "zh"),
+        ("彼は昨日東京で寿司を食べた。", "彼は昨日東京で寿司を買った。", "char"),
+        ("แมวของฉันไม่อยากออกไปข้างนอก", "แมวของฉันไม่อยากออกไป", "char"),
+    ],
+)
+def test_scripts_without_spaces_are_scored_by_characters(reference, output, tokenizer):
+    """By words one wrong letter of such a sentence would make BLEU 0."""
+    score = bleu([output], [reference])
+
+    assert f"tok:{tokenizer}" in score.signature
+    assert 60 < score.value < 100
+    assert bleu([output], [reference], tokenize="13a").value == 0
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "내 고양이는 오늘 밖에 나가고 싶지 않다.",
+        "Моя кошка сегодня не хочет выходить.",
+        "She met 王小明 in the old town.",
+        "12 + 5 = 17",
+        "",
+    ],
+)
+def test_scripts_with_spaces_are_scored_by_words(reference):
+    assert "tok:13a" in bleu([reference], [reference]).signature
+
+
+def test_a_given_tokenizer_is_taken():
+    assert "tok:char" in bleu(TEXT, TEXT, tokenize="char").signature
+
+
 def test_ter_by_hand():
     """One word of the six is replaced: 1/6."""
     score = ter(["the dog sat on the mat"], ["the cat sat on the mat"])

@@ -10,17 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwise.metrics import sentence_scores
+from headwise.metrics.bleu_tokenizer import tokenizer_for
 from headwise.metrics.sentence_scores import SENTENCE_SCORES, count_matches
-
-METRICS = {"chrf": sacrebleu.CHRF(), "bleu": sacrebleu.BLEU(effective_order=True)}
 
 WORDS = st.sampled_from(["the", "a", "dog", "dogs", "runs", "run", ".", "the,", "éé"])
 TEXT = st.one_of(st.lists(WORDS, max_size=9).map(" ".join), st.text(max_size=9))
 
 
 def pair_by_pair(name, texts):
+    metric = {
+        "chrf": sacrebleu.CHRF(),
+        "bleu": sacrebleu.BLEU(tokenize=tokenizer_for(texts), effective_order=True),
+    }[name]
     return [
-        [METRICS[name].sentence_score(text, [other]).score for other in texts]
+        [metric.sentence_score(text, [other]).score for other in texts]
         for text in texts
     ]
 

@@ -185,8 +185,8 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="What runs the search. auto: the fastest with the same translations, which "
-        "may be the C engine native; torch: has every search; ctranslate2.",
+        help="What runs the search. auto: the fastest with the same translations, "
+        "which may be the C engine native; torch: has every search; ctranslate2.",
     ),
 ]
 BackendName = Annotated[
@@ -203,7 +203,8 @@ Precision = Annotated[
     typer.Option(
         metavar="|".join(PRECISIONS),
         help="Number format of the weights: float32 in every engine, bf16 in all but "
-        "ctranslate2, float16 and int8 in that alone. All but float32 may change translations.",
+        "ctranslate2, float16 and int8 in that alone. All but float32 may change "
+        "translations.",
     ),
 ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from headwise.metrics.bleu_tokenizer import tokenizer_for
 from headwise.metrics.score import Score, check_pairs
 
 if TYPE_CHECKING:
@@ -18,17 +19,19 @@ def bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],
     *,
-    tokenize: str = "13a",
+    tokenize: str | None = None,
     resamples: int | None = None,
 ) -> Score:
     """Return cased, detokenised BLEU (sacreBLEU, Post 2018).
 
-    ``resamples``: bootstrap samples for a confidence interval, usually 1,000.
+    ``tokenize`` is a tokenizer of sacreBLEU, by default the one that suits the script
+    of the references: :func:`tokenizer_for`. ``resamples``: bootstrap samples for a
+    confidence interval, usually 1,000.
     """
     check_pairs(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(tokenize=tokenize, force=True)
+    metric = BLEU(tokenize=tokenize or tokenizer_for(references), force=True)
     return corpus_score("BLEU", metric, hypotheses, references, resamples=resamples)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwise.errors import UsageError
+from headwise.metrics.bleu_tokenizer import tokenizer_for
 from headwise.metrics.score import check_pairs
 
 RESAMPLES = 1000
@@ -40,7 +41,7 @@ def paired_bootstrap(
     from sacrebleu.significance import PairedTest
 
     metrics: dict[str, Callable[[], Any]] = {
-        "bleu": lambda: BLEU(force=True),
+        "bleu": lambda: BLEU(tokenize=tokenizer_for(references), force=True),
         "chrf": CHRF,
         "ter": TER,
     }

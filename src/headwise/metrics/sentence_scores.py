@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headwise.metrics.bleu_tokenizer import tokenizer_for
+
 PairwiseScores = Callable[[Sequence[str]], list[list[float]]]
 """Takes T texts; row h has the scores of text h with each text as the reference."""
 
@@ -55,7 +57,7 @@ def pairwise_bleu(texts: Sequence[str]) -> list[list[float]]:
     """Return smoothed sentence-level BLEU of each text with each as the reference."""
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(effective_order=True)
+    metric = BLEU(tokenize=tokenizer_for(texts), effective_order=True)
     words = [metric.tokenizer(text.rstrip()).split() for text in texts]
     orders = range(1, metric.max_ngram_order + 1)
     matches = np.stack(
