@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwise.cli.options import say
-from headwise.errors import ModelError, SettingsError, UsageError
+from headwise.errors import SettingsError, UsageError
 from headwise.recipe import Recipe
 from headwise.run_folder.paths import RECIPE, has_checkpoints
-from headwise.settings import read, read_toml
+from headwise.run_folder.run_recipe import read_run_recipe
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -142,10 +142,4 @@ def _batch_tokens_of_run(out: Path) -> int | None:
     """Return the batch size of a run that has checkpoints; None without them."""
     if not has_checkpoints(out):
         return None
-    try:
-        return read(Recipe, read_toml(out / RECIPE)).training.batch_tokens
-    except SettingsError as error:
-        raise ModelError(
-            f"{out / RECIPE} is not the recipe of this run; restore it, or "
-            f"choose another folder:\n{error}"
-        ) from None
+    return read_run_recipe(out / RECIPE).training.batch_tokens

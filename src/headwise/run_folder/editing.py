@@ -34,6 +34,7 @@ from headwise.run_folder.model_folder import (
 )
 from headwise.run_folder.model_weights import load_weights
 from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
+from headwise.run_folder.run_recipe import read_run_recipe
 from headwise.run_folder.safetensors_files import (
     first_three,
     read_tensors,
@@ -259,13 +260,7 @@ def _check_copied(folder: Path, opened: ModelFolder, written: set[str]) -> None:
 def _recipe_with(
     path: Path, search: Mapping[str, Any], card: CardChanges | None
 ) -> Recipe:
-    try:
-        recipe = read(Recipe, read_toml(path))
-    except SettingsError as error:
-        raise ModelError(
-            f"{path} is not the recipe of this run; restore it, or "
-            f"copy {BEST} elsewhere and edit the copy:\n{error}"
-        ) from None
+    recipe = read_run_recipe(path, remedy=f"copy {BEST} elsewhere and edit the copy")
     card = card or CardChanges()
     return replace(
         recipe,

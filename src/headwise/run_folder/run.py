@@ -34,8 +34,9 @@ from headwise.run_folder.model_weights import check_weights, load_weights
 from headwise.run_folder.overwrite_protection import lock_run_folder
 from headwise.run_folder.paths import BEST, CHECKPOINTS, LOG, MODEL, RECIPE
 from headwise.run_folder.pretrained import Pretrained, longest_texts
+from headwise.run_folder.run_recipe import read_run_recipe
 from headwise.run_folder.teachers import open_teachers
-from headwise.settings import as_table, as_toml, differences, read, read_toml
+from headwise.settings import as_table, as_toml, differences
 from headwise.storage import write_text
 from headwise.tasks import TASKS
 from headwise.tasks.task import Task
@@ -343,7 +344,7 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
     checkpoints = Checkpoints(folder / CHECKPOINTS, lambda _: None)
     if not checkpoints.paths():
         return
-    before = _recipe_before(folder / RECIPE)
+    before = read_run_recipe(folder / RECIPE)
     changed = [
         f"{path} was {old!r} and is now {new!r}"
         for path, old, new in differences(as_table(before), as_table(recipe))
@@ -363,16 +364,6 @@ def check_run(folder: Path, recipe: Recipe, fingerprint: str) -> None:
             "data.corpora or data.dev, have changed; resume it with the same text, or "
             "choose another folder"
         )
-
-
-def _recipe_before(path: Path) -> Recipe:
-    try:
-        return read(Recipe, read_toml(path))
-    except SettingsError as error:
-        raise ModelError(
-            f"{path} is not the recipe of this run; restore it, or "
-            f"choose another folder:\n{error}"
-        ) from None
 
 
 def _send_messages_to(callbacks: Sequence[Callback]) -> Callable[[str], None]:
