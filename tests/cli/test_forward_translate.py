@@ -89,6 +89,9 @@ def test_of_the_outputs_of_a_beam_the_nearest_to_a_reference_is_written(
     again = headwise(*command, "--out", out)
     assert again.code == 2
     assert "was started with another references" in again.error
+    plain = headwise(*command[:-2], "--out", out)
+    assert plain.code == 2
+    assert "was started with another references" in plain.error
 
 
 def test_a_line_whose_references_counted_before_a_stop_stays_repeated(

@@ -123,6 +123,13 @@ def test_another_model_text_or_search_is_refused(out, finish):
             write(out, {**IDENTITY, name: "other"})
 
 
+def test_what_an_output_depended_on_before_and_no_longer_does_is_refused(out):
+    begin(out)
+    fewer = {name: each for name, each in IDENTITY.items() if name != "text"}
+    with pytest.raises(UsageError, match="started with another text; choose"):
+        write(out, fewer)
+
+
 def test_settings_may_change_until_there_is_a_line(out):
     with ResumablePairs(out, {**IDENTITY, "search": "other"}):
         pass
@@ -150,6 +157,26 @@ def test_a_damaged_progress_is_named(out, text):
     out.with_name("bt.tsv.progress.json").write_text(text)
     with pytest.raises(DataError, match=r"progress\.json is no progress"):
         write(out)
+
+
+@pytest.mark.parametrize("name", ["identity", "bytes", "left_out"])
+def test_a_progress_with_a_list_for_a_table_is_damaged(out, name):
+    begin(out)
+    change_progress(out, {name: []})
+    with pytest.raises(DataError, match=r"progress\.json is no progress"):
+        write(out)
+
+
+def test_a_progress_of_a_newer_version_is_not_read(out):
+    begin(out)
+    change_progress(out, {"format": 2})
+    with pytest.raises(storage.NewerFormat, match="has format 2, which this version"):
+        write(out)
+
+
+def change_progress(out, changes):
+    path = out.with_name("bt.tsv.progress.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def test_pairs_that_were_complete_and_are_gone_are_named(out):

@@ -30,8 +30,9 @@ class ResumablePairs:
     """Writer of ``out``, a TSV file, as a context manager.
 
     ``identity`` is what determines its content. Raises ``UsageError`` if ``out``
-    was started with another one, or has other content, and ``ResourceError`` for a disk
-    that fails.
+    was started with another one, or has other content, ``DataError`` if its progress is
+    damaged, ``NewerFormat`` if that is of another format, and ``ResourceError`` for a
+    disk that fails.
     """
 
     def __init__(self, out: Path, identity: Mapping[str, Any]) -> None:
@@ -137,10 +138,13 @@ class ResumablePairs:
             return {}
         try:
             state = storage.read_json(self.state)
-            before, sizes = state["identity"], state["bytes"]
+            self._check_format(state["format"])
+            before, sizes = {**state["identity"]}, {**state["bytes"]}
             self.num_lines, self.num_pairs = state["lines"], state["pairs"]
-            self.reasons = Counter(state["left_out"])
+            self.reasons = Counter({**state["left_out"]})
             self.is_complete = state["is_complete"]
+        except storage.NewerFormat:
+            raise  # nothing is wrong with the files
         except (ModelError, KeyError, TypeError) as error:
             raise DataError(
                 f"{self.state} is no progress of this command ({error}); delete "
@@ -149,7 +153,9 @@ class ResumablePairs:
         if not self.num_lines:
             return {}
         changed = [
-            name for name, value in self.identity.items() if before.get(name) != value
+            name
+            for name in {**self.identity, **before}
+            if before.get(name) != self.identity.get(name)
         ]
         if changed:
             raise UsageError(
@@ -166,6 +172,13 @@ class ResumablePairs:
             )
         checked: Mapping[str, int] = sizes
         return checked
+
+    def _check_format(self, found: object) -> None:
+        if found != FORMAT:
+            raise storage.NewerFormat(
+                f"{self.state} has format {found!r}, which this version does not know "
+                f"(it reads format {FORMAT}): use a newer headwise"
+            )
 
     def _sizes(self) -> dict[str, int]:
         return {path.name: file.tell() for path, file in self._files.items()}
