@@ -1,5 +1,7 @@
 """``headwise demo``: all of it, with a small corpus."""
 
+import shlex
+
 import numpy as np
 import pytest
 
@@ -132,12 +134,12 @@ def short_samples(monkeypatch):
 def test_each_sample_is_learned_and_shown_with_what_to_type_next(
     headwise, short_samples, tmp_path, name
 ):
-    out = tmp_path / "model"
+    out = tmp_path / "my model"
 
     found = headwise("demo", name, "--out", out, "--max-time", "1s")
 
     assert found.code == 0, found.error
     assert "that show combinations not in training:" in found.out
     *_, use, train = found.out.splitlines()
-    assert str(out) in use
+    assert shlex.quote(str(out)) in use
     assert f"--task {SAMPLES[name].task} --out my-model" in train

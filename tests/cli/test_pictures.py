@@ -42,6 +42,11 @@ def test_a_folder_with_a_sub_folder_for_each_label(headwise, tmp_path):
     assert "60 pictures read: 60 for training" in found.error
     assert "predicting 60 test lines" in found.error
     assert "base64" not in found.error
+    trained = headwise(
+        *("train", tmp_path / "run" / "prepared", "--out", tmp_path / "other", *TINY)
+    )
+    for name, each in (("run", found), ("other", trained)):
+        assert f"next: headwise predict {tmp_path / name} < PATHS" in each.error
 
 
 def test_paths_line_by_line(headwise, classifier, tmp_path):

@@ -87,8 +87,13 @@ def test_a_fine_tuned_model_can_be_averaged_as_the_run_says(headwise, text, tmp_
     first, tuned = tmp_path / "first", tmp_path / "my model"
     alone = headwise("run", *text, "--out", first, *options())
     found = headwise("run", *text, "--from", first, "--out", tuned, *options())
+    by_steps = headwise(
+        *("train", tuned / "prepared", "--from", first, "--out", tmp_path / "other"),
+        *options(),
+    )
 
     assert "headwise average" not in alone.error
+    assert "forgets less: headwise average" in by_steps.error
     said = re.search(r"forgets less: headwise (average .*)", found.error)
     assert said, found.error
     averaged = headwise(*shlex.split(said[1]))

@@ -116,7 +116,13 @@ def test_a_text_file_gives_a_language_model(headwise, tmp_path):
     )
 
     assert found.code == 0, found.error
-    assert "next: headwise generate" in found.error
+    assert "the model card names no" in found.error
+    used = f"next: headwise generate {tmp_path / 'run'} --prompt TEXT"
+    assert used in found.error
+    trained = headwise(
+        *("train", tmp_path / "run" / "prepared", "--out", tmp_path / "other"), *TINY
+    )
+    assert used.replace("run", "other") in trained.error
 
 
 def test_labels_line_by_line(headwise, classifier):

@@ -112,11 +112,8 @@ def requested() -> bool | None:
 
 def why_unavailable() -> str | None:
     """Return why there is no native library here, or None if there is one."""
-    try:
-        library()
-    except NativeLibraryError as error:
-        return str(error)
-    return None
+    found = _library_or_reason()
+    return found if isinstance(found, str) else None
 
 
 def description() -> str:
@@ -153,11 +150,16 @@ def _build_of(found: ctypes.CDLL) -> Build:
 
 
 @cache
-def _outcome() -> ctypes.CDLL | NativeLibraryError:
+def _library_or_reason() -> ctypes.CDLL | str:
+    """Return the library, or why there is none.
+
+    The reason is text: an error raised again and again would keep the frames of all
+    its callers alive.
+    """
     try:
         return _loaded()
     except NativeLibraryError as error:
-        return error
+        return str(error)
 
 
 def library() -> ctypes.CDLL:
@@ -165,9 +167,9 @@ def library() -> ctypes.CDLL:
 
     Raises ``NativeLibraryError``.
     """
-    found = _outcome()
-    if isinstance(found, NativeLibraryError):
-        raise found
+    found = _library_or_reason()
+    if isinstance(found, str):
+        raise NativeLibraryError(found)
     return found
 
 
