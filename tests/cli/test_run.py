@@ -247,6 +247,21 @@ def test_dev_and_test_text_can_be_given(headwise, text, tmp_path):
     assert "translating 7 test lines" in found.error
 
 
+def test_columns_are_those_of_the_validation_and_test_files_too(
+    headwise, text, tmp_path
+):
+    tables = [tmp_path / "dev.tsv", tmp_path / "test.tsv"]
+    for table in tables:  # the target first
+        table.write_text("eins eins.\tone one.\nzwei.\ttwo.\n")
+    command = ("run", *text, "--out", tmp_path / "run", "--dry-run", *options())
+    for option, table in zip(("--dev-file", "--test-file"), tables, strict=True):
+        found = headwise(*command, option, table, "--columns", 2, 1)
+        assert found.code == 0, found.error
+        settings = PreparedCorpus.open(tmp_path / "run" / "prepared").fields["settings"]
+        if option == "--dev-file":
+            assert settings["data"]["dev"]["source_column"] == 2
+
+
 def test_a_test_text_that_cannot_be_used_is_said_before_the_training(
     headwise, text, tmp_path
 ):

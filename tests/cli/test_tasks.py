@@ -534,4 +534,4 @@ def test_columns_beside_a_reference_are_refused(headwise, classifier, tmp_path):
     found = headwise("evaluate", classifier, text, text, "--columns", 2, 1)
 
     assert found.code == 2
-    assert "leave it out beside a REFERENCE" in found.error
+    assert "--columns counts those of one TSV file" in found.error

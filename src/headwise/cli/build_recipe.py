@@ -67,11 +67,6 @@ def recipe_from_options(
         check_two_files(source, target)
         _say_replaced_corpora(recipe_file, corpus, on_message)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
-    elif columns is not None and dev_file is None:
-        raise UsageError(
-            "--columns is for a TSV file that is an argument; a recipe says "
-            "source_column and target_column for each of its corpora"
-        )
     if dev is not None:
         extra = merged(extra, {"data": {"dev": table_for(named, *dev)}})
         check_two_files(*dev, remedy="name it by --dev-file")

@@ -52,6 +52,23 @@ def check_fields(fields: tuple[str, str] | None, *files: Path | None) -> None:
         )
 
 
+def check_columns(columns: tuple[int, int] | None, *files: Path | None) -> None:
+    """Raise ``UsageError`` for ``--columns`` where no single file is a TSV.
+
+    ``files`` are those with both sides. A CSV has a message of its own.
+    """
+    if columns is None:
+        return
+    if not any(
+        each and (layout_of(each.name) == "tsv" or is_csv(each.name)) for each in files
+    ):
+        raise UsageError(
+            "--columns counts those of one TSV file with both sides (.tsv or .tab, .gz "
+            "may follow), and no argument is one: leave it out; --fields is for JSON "
+            "Lines, and a recipe has source_column and target_column for each corpus"
+        )
+
+
 def table_for(
     task: str,
     source: Path,
@@ -84,18 +101,17 @@ def corpus_table(
     columns: tuple[int, int] | None = None,
     fields: tuple[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the settings of a corpus that options name."""
-    table: dict[str, Any] = {"source": str(source)}
+    """Return the settings of a corpus that options name.
+
+    ``columns`` are for a TSV, ``fields`` for JSON Lines; other files do without.
+    """
     if target is not None:
-        if columns is not None:
-            raise UsageError(
-                f"--columns is for one TSV file with both sides; {source} and {target} "
-                "have one each: leave it out"
-            )
-        table["target"] = str(target)
-    elif columns is not None:
+        return {"source": str(source), "target": str(target)}
+    table: dict[str, Any] = {"source": str(source)}
+    layout = layout_of(source.name)
+    if columns is not None and layout == "tsv":
         table["source_column"], table["target_column"] = columns
-    if fields is not None and target is None and layout_of(source.name) == "jsonl":
+    if fields is not None and layout == "jsonl":
         table["source_field"], table["target_field"] = fields
     return table
 
@@ -139,9 +155,8 @@ def tree_table(
     trees are two sides.
     """
     table = corpus_table(source, target, columns, fields)
-    has_sides = target is not None or columns is not None
     suffix = source.with_suffix("") if source.suffix == ".gz" else source
-    if has_sides or suffix.suffix.lower() in SUFFIXES:
+    if target is not None or suffix.suffix.lower() in SUFFIXES:
         return table
     return {**table, "format": "trees"}
 

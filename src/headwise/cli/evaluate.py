@@ -19,7 +19,7 @@ from headwise.cli.argument_checks import (
     check_two_files,
 )
 from headwise.cli.bracket_table import print_bracket_table
-from headwise.cli.corpus_tables import check_fields
+from headwise.cli.corpus_tables import check_columns, check_fields
 from headwise.cli.options import (
     BackendName,
     Beam,
@@ -192,6 +192,7 @@ def evaluate(
         )
         return
     check_two_files(source, reference)
+    check_columns(columns, None if reference else source)
     check_fields(fields, None if reference else source)
     languages = None
     if task == "translation" and reference is None and fields is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from headwise.cli.build_recipe import recipe_from_options
-from headwise.cli.corpus_tables import check_fields
+from headwise.cli.corpus_tables import check_columns, check_fields
 from headwise.cli.options import (
     Assignments,
     Columns,
@@ -72,6 +72,7 @@ def prepare(
     from headwise.data.prepare import prepare as make
     from headwise.run_folder.pretrained import given_tokenizers
 
+    check_columns(columns, None if target else source, dev_file)
     check_fields(fields, None if target else source, dev_file)
     recipe = recipe_from_options(
         source,

@@ -22,7 +22,7 @@ from headwise.cli.batch_size import (
     must_fit_batch_size,
 )
 from headwise.cli.build_recipe import recipe_from_options
-from headwise.cli.corpus_tables import check_fields
+from headwise.cli.corpus_tables import check_columns, check_fields
 from headwise.cli.options import (
     Assignments,
     BatchTokens,
@@ -147,6 +147,7 @@ def run(
         raise UsageError("--test and --test-file both name the test set; give one")
     if test is not None:
         check_two_files(*test, remedy="name it by --test-file")
+    check_columns(columns, None if target else source, dev_file, test_file)
     check_fields(fields, None if target else source, dev_file, test_file)
     check_device(device)
     check_environment()

@@ -165,11 +165,6 @@ def read_parallel(
                 "--columns and --fields"
             )
         return read_labelled_pictures(source)
-    if reference is not None and columns is not None:
-        raise UsageError(
-            "--columns is for one TSV file with both sides; leave it out beside a "
-            "REFERENCE"
-        )
     if reference is None:
         table = table_for(
             task, source, None, columns=columns, fields=fields, remedy=remedy
