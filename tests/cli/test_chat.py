@@ -79,11 +79,12 @@ def test_other_commands_lead_to_chat(headwise, assistant, command):
 def test_dialogues_are_evaluated(headwise, assistant):
     found = headwise(
         *("evaluate", assistant, assistant.parent / "dialogues.jsonl"),
-        *("--metric", "exact-match"),
+        *("--metric", "exact-match", "--beam", 2),
     )
 
     assert found.code == 0, found.error
     assert float(found.out.split()[2]) > 80
+    assert found.out.endswith("  search:beam=2\n")
 
 
 def test_a_line_cannot_pretend_to_be_several_turns(headwise, assistant):

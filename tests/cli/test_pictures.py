@@ -245,3 +245,10 @@ def test_captions_from_a_list_of_png_files(headwise, tmp_path):
     assert rows == load(tmp_path / "run").predict(lines)
     found = headwise("evaluate", tmp_path / "run", tmp_path / "list.tsv")
     assert found.code == 0, found.error
+    command = ("evaluate", tmp_path / "run", tmp_path / "list.tsv")
+    found = headwise(*command, "--beam", 2, "--search", "temperature=0.5")
+    assert found.code == 0, found.error
+    assert found.out.splitlines()[0].endswith("  search:temperature=0.5,beam=2")
+    assert "note: " in found.error
+    assert "temperature" in found.error
+    assert headwise(*command, "--search", "bean=2").code == 3

@@ -526,6 +526,8 @@ def test_options_of_translation_are_refused_and_not_ignored(
 
     assert found.code == 2
     assert option[0] in found.error
+    if option[0] == "--beam":
+        assert "searches for none of a model of classification" in found.error
 
 
 def test_columns_beside_a_reference_are_refused(headwise, classifier, tmp_path):

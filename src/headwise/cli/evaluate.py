@@ -55,9 +55,10 @@ from headwise.inference.engines.engine_names import check_engine, renamed_engine
 from headwise.recipe.preset_training import words_of
 from headwise.run_folder.paths import model_path, task_of_folder
 from headwise.settings import as_table
-from headwise.tasks import TASKS, find_task
+from headwise.tasks import TASKS
 
 if TYPE_CHECKING:
+    from headwise.inference.translator import Translator
     from headwise.metrics.score import Score
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
@@ -137,19 +138,7 @@ def evaluate(
     headwise evaluate shakespeare text.txt --stride 1
     headwise evaluate g2p words.txt phones.txt --metric word-error-rate
     """
-    from headwise.metrics.multi30k import LANGUAGES
-    from headwise.metrics.registry import METRICS, NEED_LANGUAGE
-
-    for name in [*(metrics or []), *(["multi30k-bleu"] if language else [])]:
-        if name not in METRICS:
-            known = ", ".join(METRICS)
-            raise UsageError(f"--metric {name} is unknown; choose from {known}")
-        if name in NEED_LANGUAGE and language not in LANGUAGES:
-            known = ", ".join(LANGUAGES)
-            raise UsageError(
-                f"{name} needs --language, one of {known}, not {language!r}; for "
-                "other languages use --metric bleu"
-            )
+    _check_metrics(metrics, language)
     check_out_file("--out", out, inputs=[folder, source, reference])
     check_engine(engine, precision, backend)
     if message := renamed_engine(engine):
@@ -158,20 +147,16 @@ def evaluate(
     check_environment()
     check_models(folder)
     task = task_of_folder(model_path(folder))
-    defaults = DEFAULT_METRICS if task == "translation" else find_task(task).measures
-    names = metrics or [*defaults, *(["multi30k-bleu"] if language else [])]
     table = parse_search(search)
-    if task != "translation":
-        searching = () if task == "parsing" else (("beam", beam), ("search", search))
-        _refuse_for(
-            task,
-            *(*searching, ("engine", engine), ("backend", backend)),
-            *(("precision", precision), ("language", language)),
-        )
     if beam is not None:
         table.setdefault("beam", beam)
-    if task == "translation":
-        say_ignored_settings(table, check_search(folder, table))
+    if task != "translation":
+        _refuse_for(
+            task,
+            *(("engine", engine), ("backend", backend)),
+            *(("precision", precision), ("language", language)),
+        )
+    _check_search(folder, task, table)
     if stride is not None and task != "language_model":
         raise UsageError(
             f"--stride is for language models, and this is one of {task}; leave it out"
@@ -197,7 +182,7 @@ def evaluate(
     languages = None
     if task == "translation" and reference is None and fields is None:
         languages = keys_of_card(folder, source)
-    sources, references = read_parallel(
+    texts = read_parallel(
         source,
         reference,
         columns=columns,
@@ -206,51 +191,98 @@ def evaluate(
         task=task,
     )
     use_threads(threads)
-    if task != "translation":
+    device = resolve_device(device)
+    details = {"deterministic": "yes"} if deterministic else {}
+    if table:
+        details["search"] = ",".join(_assignments(table))
+    if task == "translation":
+        from headwise.inference.translator import load
+
+        translator = load(
+            folder,
+            device=device,
+            engine=engine,
+            backend=backend,
+            precision=precision,
+            deterministic=deterministic,
+        )
+        scores, outputs = _score_translator(
+            translator, *texts, metrics, language=language, search=table
+        )
+        details = {
+            "engine": "+".join(translator.engine.used),
+            "precision": precision,
+            **details,
+        }
+        _print_scores(scores, details, as_json)
+        say_engines(translator.engine.used, engine)
+    else:
         from headwise.inference.load import load_predictor
 
-        predictor = load_predictor(
-            folder, device=resolve_device(device), deterministic=deterministic
-        )
+        predictor = load_predictor(folder, device=device, deterministic=deterministic)
         tokenizers = predictor.opened.tokenizers
-        check_references(tokenizers, task, sources, references, reference or source)
+        check_references(tokenizers, task, *texts, reference or source)
         if table:
             predictor = predictor.with_search(table)
         if task == "parsing" and not metrics:
-            outputs = predictor.predict(sources)
-            print_bracket_table(outputs, references, as_json=as_json)
-            _write_outputs(out, outputs)
-            return
-        scores, outputs = predict_and_score(predictor, sources, references, names)
-        _print_scores(
-            scores, {"deterministic": "yes"} if deterministic else {}, as_json
-        )
-        _write_outputs(out, outputs)
-        return
-
-    from headwise.inference.translator import load
-
-    translator = load(
-        folder,
-        device=resolve_device(device),
-        engine=engine,
-        backend=backend,
-        precision=precision,
-        deterministic=deterministic,
-    )
-    if not metrics and words_of(as_table(translator.opened.tokenizers.settings)):
-        names = ["word-error-rate", *names]
-    scores, outputs = translate_and_score(
-        translator, sources, references, names, language=language, **table
-    )
-    details = {"engine": "+".join(translator.engine.used), "precision": precision}
-    if deterministic:
-        details["deterministic"] = "yes"
-    if table:
-        details["search"] = ",".join(_assignments(table))
-    _print_scores(scores, details, as_json)
-    say_engines(translator.engine.used, engine)
+            outputs = predictor.predict(texts[0])
+            print_bracket_table(outputs, texts[1], as_json=as_json)
+        else:
+            names = metrics or TASKS[task].measures
+            scores, outputs = predict_and_score(predictor, *texts, names)
+            _print_scores(scores, details, as_json)
     _write_outputs(out, outputs)
+
+
+def _check_metrics(metrics: Sequence[str] | None, language: str | None) -> None:
+    """Raise ``UsageError`` for a metric that there is not, or that needs a language."""
+    from headwise.metrics.multi30k import LANGUAGES
+    from headwise.metrics.registry import METRICS, NEED_LANGUAGE
+
+    for name in [*(metrics or []), *(["multi30k-bleu"] if language else [])]:
+        if name not in METRICS:
+            known = ", ".join(METRICS)
+            raise UsageError(f"--metric {name} is unknown; choose from {known}")
+        if name in NEED_LANGUAGE and language not in LANGUAGES:
+            known = ", ".join(LANGUAGES)
+            raise UsageError(
+                f"{name} needs --language, one of {known}, not {language!r}; for "
+                "other languages use --metric bleu"
+            )
+
+
+def _check_search(folder: Path, task: str, table: dict[str, Any]) -> None:
+    """Raise for decoding settings that are refused; name those without effect."""
+    spec = TASKS[task]
+    if spec.searches and spec.pair_format is not DOCUMENTS:
+        say_ignored_settings(table, check_search(folder, table))
+    elif table:
+        raise UsageError(
+            "--beam and --search are for outputs that are searched for, and evaluate "
+            f"searches for none of a model of {task}; leave them out"
+        )
+
+
+def _score_translator(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    metrics: Sequence[str] | None,
+    *,
+    language: str | None,
+    search: Mapping[str, Any],
+) -> tuple[list[Score], list[str]]:
+    """Return the score of each metric, by default those of the kind of text.
+
+    The translations are returned too.
+    """
+    if not metrics:
+        metrics = [*DEFAULT_METRICS, *(["multi30k-bleu"] if language else [])]
+        if words_of(as_table(translator.opened.tokenizers.settings)):
+            metrics = ["word-error-rate", *metrics]
+    return translate_and_score(
+        translator, sources, references, metrics, language=language, **search
+    )
 
 
 def _print_scores(
