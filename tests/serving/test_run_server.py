@@ -124,7 +124,7 @@ def test_an_address_names_the_port_that_was_found():
         (["--port", "70000"], 2, "70000 is not in the range"),
         (["--out", "x.json"], 2, "--out and --serve exclude each other"),
         (["--bleu", "3"], 2, "--bleu and --serve exclude each other"),
-        (["--show", "all"], 2, "--show must be one of output, attention"),
+        (["--show", "all"], 2, "one of these, not 'all': output: "),
         (["--search", "bean=3"], 3, "did you mean beam"),
     ],
 )
@@ -133,6 +133,15 @@ def test_mistakes_are_named(headwise, given, code, said):
 
     assert (done.code, done.out) == (code, "")
     assert said in done.error
+
+
+def test_a_search_where_nothing_is_searched_for_is_named(headwise):
+    done = headwise(
+        "inspect", DEMO.with_name("reviews"), "--serve", "--search", "beam=2"
+    )
+
+    assert (done.code, done.out) == (2, "")
+    assert "a model of classification chooses its own at once" in done.error
 
 
 def test_a_missing_extra_is_named_with_what_works_without(headwise, monkeypatch):

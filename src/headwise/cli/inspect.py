@@ -11,7 +11,6 @@ from headwise.cli.argument_checks import (
     check_device,
     check_models,
     check_out_file,
-    check_search,
 )
 from headwise.cli.inspect_heads import inspect_corpus, open_inspector
 from headwise.cli.inspect_page import Page, serve_page, write_page
@@ -28,10 +27,8 @@ from headwise.cli.options import (
 from headwise.cli.out_files import write_out_file
 from headwise.cli.standard_streams import output
 from headwise.errors import UsageError
-from headwise.inspection.views import VIEWS, Request, View, look
+from headwise.inspection.views import VIEWS, Request, look
 from headwise.reports.inspection_views import DRAWINGS, TEXTS
-from headwise.run_folder.paths import model_path, task_of_folder
-from headwise.tasks import TASKS
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -244,8 +241,8 @@ def inspect(
         no_residual=no_residual or [],
         search=table,
     )
+    page.check_view()
     if serve:
-        page.check_view()
         use_threads(threads)
         serve_page(folder, page, device, host=host, port=port)
         return
@@ -281,16 +278,9 @@ def inspect(
             "give a TEXT to look at, or --rank-heads or --head-statistics with two "
             "files of text"
         )
-    task = task_of_folder(model_path(folder))
-    name, view = _view(show, changed=bool(off or no_residual or prefix))
+    name = show or ("compare" if off or no_residual or prefix else "output")
     _check_out(out, name)
-    if TASKS[task].searches:
-        check_search(folder, table)
-    elif table:
-        raise UsageError(
-            f"--search is for outputs that are searched for, and a model of {task} "
-            "chooses its own at once; leave it out"
-        )
+    page.check_search(folder)
     use_threads(threads)
     if out is not None and out.suffix == PAGE:
         write_page(folder, page, device, out)
@@ -309,16 +299,8 @@ def inspect(
         changes=changes,
         search=table,
     )
-    _say_ignored(request, name, view)
+    _say_ignored(request, name)
     _write(look(inspector, name, request), name, out)
-
-
-def _view(show: str | None, *, changed: bool) -> tuple[str, View]:
-    show = show or ("compare" if changed else "output")
-    if show not in VIEWS:
-        names = "; ".join(f"{name}: {view.summary}" for name, view in VIEWS.items())
-        raise UsageError(f"--show must be one of these, not {show!r}: {names}")
-    return show, VIEWS[show]
 
 
 def _check_out(out: Path | None, name: str) -> None:
@@ -345,7 +327,7 @@ def _places(
     return [parse_head(name) for name in head or []], changes
 
 
-def _say_ignored(request: Request, name: str, view: View) -> None:
+def _say_ignored(request: Request, name: str) -> None:
     given: dict[str, Any] = {
         "target": request.target,
         "donor": request.donor,
@@ -356,7 +338,7 @@ def _say_ignored(request: Request, name: str, view: View) -> None:
         "search": request.search,
     }
     ignored = [f"--{key}" for key, value in given.items() if value]
-    ignored = [each for each in ignored if each[2:] not in view.options]
+    ignored = [each for each in ignored if each[2:] not in VIEWS[name].options]
     if ignored:
         say(f"note: --show {name} does without {', '.join(ignored)}")
 

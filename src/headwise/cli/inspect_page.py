@@ -15,6 +15,7 @@ from headwise.cli.out_files import write_out_file
 from headwise.errors import UsageError
 from headwise.inspection.views import VIEWS
 from headwise.run_folder.paths import model_path, task_of_folder
+from headwise.tasks import TASKS
 from headwise.wording import without_surrogates
 
 EXTRA = ("starlette", "uvicorn")
@@ -43,8 +44,18 @@ class Page:
     def check_view(self) -> None:
         """Raise ``UsageError`` if there is no such view."""
         if self.view is not None and self.view not in VIEWS:
+            names = "; ".join(f"{name}: {each.summary}" for name, each in VIEWS.items())
+            raise UsageError(f"--show must be one of these, not {self.view!r}: {names}")
+
+    def check_search(self, folder: Path) -> None:
+        """Raise for decoding settings that are refused, or given without a search."""
+        task = task_of_folder(model_path(folder))
+        if TASKS[task].searches:
+            check_search(folder, self.search)
+        elif self.search:
             raise UsageError(
-                f"--show must be one of {', '.join(VIEWS)}, not {self.view!r}"
+                "--search is for outputs that are searched for, and a model of "
+                f"{task} chooses its own at once; leave it out"
             )
 
     def state(self) -> dict[str, Any]:
@@ -110,8 +121,7 @@ def serve_page(
             "no password; to open it on another computer, forward a port there: ssh -L "
             f"{port or PORT}:{HOST}:{port or PORT} THIS-COMPUTER"
         )
-    if task_of_folder(model_path(folder)) == "translation":
-        check_search(folder, page.search)
+    page.check_search(folder)
     from headwise.serving.inspected_model import open_model
     from headwise.serving.inspection_app import inspection_app
     from headwise.serving.run_server import address, bind, serve
