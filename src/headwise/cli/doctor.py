@@ -33,7 +33,7 @@ def doctor(
         bool,
         typer.Option(
             "--loader",
-            help="Print a script of 60 lines that loads a model folder with torch and "
+            help="Print a short script that loads a model folder with torch and "
             "safetensors only.",
         ),
     ] = False,

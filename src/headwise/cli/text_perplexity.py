@@ -17,10 +17,10 @@ from headwise.wording import count_of
 def print_perplexity(
     folder: Path, file: Path, *, device: str, stride: int | None, as_json: bool
 ) -> None:
-    """Print the loss of every token of ``file``, per token, character and byte.
+    """Print the mean loss of ``file`` per token, character and byte.
 
-    A masked language model predicts each token from both sides of it, but unknown ones,
-    which do not count.
+    A masked language model predicts each token from both sides of it, except unknown
+    ones, which do not count.
 
     A file of text is one document; in JSON Lines each line is one. Raises ``DataError``
     for bytes that are not UTF-8, and for a file without text.

@@ -198,8 +198,8 @@ def translate(
     if engine in WITHOUT_TORCH and device == "auto":
         device = "cpu"
     device = resolve_device(device)
-    is_needed = engine not in MAY_DO_WITHOUT_TORCH or backend != "auto" or ensemble
-    if is_needed or device != "cpu":
+    needs_torch = engine not in MAY_DO_WITHOUT_TORCH or backend != "auto" or ensemble
+    if needs_torch or device != "cpu":
         use_threads(threads)
     translator = load(
         folders,
