@@ -63,6 +63,11 @@ def test_they_are_listed_and_their_package_does_not_run(headwise):
     assert "some_models" not in sys.modules
     rows = json.loads(headwise("models", "--json").out)
     assert [each["languages"] for each in rows] == [["de", "fr"], ["en", "fr"]]
+    for each in rows:
+        listed = json.loads((Path(each["folder"]) / "manifest.json").read_text())
+        sizes = [file["bytes"] for file in listed["files"].values()]
+        manifest = (Path(each["folder"]) / "manifest.json").stat().st_size
+        assert each["bytes"] == sum(sizes) + manifest
 
 
 @pytest.mark.usefixtures("installed")

@@ -81,6 +81,8 @@ def test_every_measure_has_a_name_on_hubs():
         ("pairs.tsv", None, []),
         ("text.src", "text.tgt", []),
         ("one.en", "two.txt", []),
+        ("one.en", "two", []),
+        ("novels.en.gz", None, ["en"]),
     ],
 )
 def test_names_of_corpora_tell_languages(source, target, found):

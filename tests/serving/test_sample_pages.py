@@ -7,6 +7,7 @@ from tests.serving.demo_requests import DEMO, TIRED, WIDE
 
 from headwise.errors import ModelError
 from headwise.serving import sample_pages
+from headwise.serving.inspected_model import open_model
 from headwise.serving.sample_pages import write_sample_pages
 
 
@@ -33,6 +34,10 @@ def test_each_source_has_a_page(run):
     page = (run / found[WIDE]).read_text(encoding="utf-8")
     assert "because it was too wide." in page
     assert '"name":"run"' in page
+
+
+def test_the_best_model_of_a_run_has_the_name_of_the_run(run):
+    assert open_model(run / "best", "cpu").name == open_model(run, "cpu").name == "run"
 
 
 def test_pages_are_few_and_earlier_ones_are_removed(run):

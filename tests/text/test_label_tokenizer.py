@@ -36,7 +36,7 @@ def test_an_unknown_label_is_an_error_that_names_the_known_ones(unknown):
 
 def test_one_label_only_cannot_be_learned():
     with pytest.raises(
-        DataError, match="all 2 examples for training have the label 'a'"
+        DataError, match="the only label of 2 examples for training is 'a'"
     ):
         trained(["a", "a"])
 

@@ -67,7 +67,7 @@ def test_what_is_no_number_is_refused(text):
 
 
 def test_numbers_that_are_all_the_same_teach_nothing():
-    with pytest.raises(DataError, match="all 2 examples have the number 4"):
+    with pytest.raises(DataError, match="the only number of 2 examples is 4;"):
         trained(["4", "4.0"])
 
 

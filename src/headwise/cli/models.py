@@ -56,7 +56,7 @@ def facts(name: str, folder: Path) -> dict[str, Any]:
         "task": task_of_folder(folder),
         "languages": list(fields.languages),
         "license": fields.license,
-        "bytes": sum(each.stat().st_size for each in folder.rglob("*")),
+        "bytes": sum(x.stat().st_size for x in folder.rglob("*") if x.is_file()),
         "title": fields.title,
         "folder": str(folder),
     }

@@ -90,11 +90,17 @@ def _entries(task: str, languages: Sequence[str], license: str | None) -> list[s
 
 
 def languages_of(corpora: Iterable[CorpusFacts | CorpusSettings]) -> list[str]:
-    """Return the language codes of the corpus files, if all corpora agree."""
-    pairs = {(_suffix(each.source), _suffix(each.target or "")) for each in corpora}
-    if len(pairs) != 1:
+    """Return the language codes of the corpus files, if all corpora agree.
+
+    Text alone has one.
+    """
+    suffixes = {
+        tuple(_suffix(path) for path in (each.source, each.target) if path is not None)
+        for each in corpora
+    }
+    if len(suffixes) != 1:
         return []
-    found = list(dict.fromkeys(pairs.pop()))
+    found = list(dict.fromkeys(suffixes.pop()))
     return found if {*LANGUAGES.split()}.issuperset(found) else []
 
 

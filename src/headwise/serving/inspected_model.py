@@ -14,6 +14,7 @@ from headwise.inspection.places import Head, all_heads, config_of, sublayers
 from headwise.inspection.views import Request, look, views_of
 from headwise.reports.drawing import to_png, to_svg
 from headwise.reports.inspection_views import DRAWINGS
+from headwise.run_folder.card import model_name
 from headwise.run_folder.card_fields import card_fields
 from headwise.run_folder.model_folder import CARD, ModelFolder
 from headwise.serving.attention_binary import encode_attention
@@ -176,5 +177,5 @@ def open_model(
     from headwise.inference.load import load_predictor
 
     predictor = load_predictor(folder, device=device).with_search(search or {})
-    name = folder.resolve().name
+    name = model_name(folder.resolve())
     return InspectedModel(predictor.opened, predictor.inspector, name)

@@ -61,7 +61,7 @@ class LabelTokenizer(VocabularyTokenizer):
         if len(counts) == 1:
             ((label, count),) = counts.items()
             raise DataError(
-                f"all {count_of(count, 'example')} for training have the label "
+                f"the only label of {count_of(count, 'example')} for training is "
                 f"{label!r}; to learn to tell labels apart takes two or more"
             )
         # A label may be called like a special symbol, which stands for itself.

@@ -15,6 +15,7 @@ from headwise.errors import DataError, ModelError
 from headwise.storage import read_json, write_json
 from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import END, PAD, START
+from headwise.wording import count_of
 
 HALF = 2**16
 DIGITS = 6
@@ -60,8 +61,8 @@ class NumberTokenizer:
             return cls(0.0, 1.0)  # encode refuses the first line
         if not deviation:
             raise DataError(
-                f"all {count:,} examples have the number {mean:g}; there is nothing to "
-                "learn"
+                f"the only number of {count_of(count, 'example')} is {mean:g}; there "
+                "is nothing to learn"
             )
         if not math.isfinite(deviation):
             raise DataError("the numbers are too far apart for a float: rescale them")
