@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from headwise import recipe
+from headwise.cli import build_recipe
 from headwise.cli.build_recipe import recipe_from_options, resolve_checked
 from headwise.errors import SettingsError
 from headwise.interop.unsupported_models import LIMITS
@@ -89,17 +90,22 @@ def test_a_written_recipe_keeps_must_export_to(headwise, tmp_path):
     assert again.must_export_to == ("ctranslate2",)
 
 
-def test_a_recipe_file_is_read_once(tmp_path, monkeypatch, capfd):
-    """As a pipe can be; it was read a second time for the settings of old names."""
-    (tmp_path / "my.toml").write_text('[training]\nkernels = "eager"\n')
+def test_a_recipe_file_is_read_once(tiny_text, tmp_path, monkeypatch, capfd):
+    """As a pipe can be."""
+    path = tmp_path / "my.toml"
+    path.write_text('[training]\nkernels = "eager"\n')
     read, read_toml = [], recipe.read_toml
-    monkeypatch.setattr(
-        recipe, "read_toml", lambda path: read.append(path) or read_toml(path)
+    for module in (recipe, build_recipe):
+        monkeypatch.setattr(
+            module, "read_toml", lambda path: read.append(path) or read_toml(path)
+        )
+
+    resolve_checked(file=path)
+    recipe_from_options(
+        *tiny_text, recipe_file=path, languages=("en", "de"), out=tmp_path / "run"
     )
 
-    resolve_checked(file=tmp_path / "my.toml")
-
-    assert read == [tmp_path / "my.toml"]
+    assert read == [path, path]
     assert "is now called training.backend = 'torch'" in capfd.readouterr().err
 
 

@@ -60,12 +60,13 @@ def recipe_from_options(
     extra: dict[str, Any] = dict(also or {})
     if task is not None:
         extra["task"] = task
-    named = _task_of(recipe_file, assignments, extra)
+    file = {} if recipe_file is None else read_toml(recipe_file)
+    named = _task_of(_given(file, extra, assignments))
     check_sources(named, source, dev_file)
     if source is not None:
         corpus = table_for(named, source, target, columns=columns, fields=fields)
         check_two_files(source, target)
-        _say_replaced_corpora(recipe_file, corpus, on_message)
+        _say_replaced_corpora(recipe_file, file, corpus, on_message)
         extra = merged(extra, {"data": {"corpora": [corpus]}})
     if dev is not None:
         extra = merged(extra, {"data": {"dev": table_for(named, *dev)}})
@@ -81,17 +82,16 @@ def recipe_from_options(
         )
         extra = merged(extra, {"data": {"dev": held_out}})
     if languages is not None:
-        file = {} if recipe_file is None else read_toml(recipe_file)
         extra = merged(extra, _language_settings(merged(file, extra), languages))
     if max_minutes is not None:
         extra = merged(extra, {"training": {"max_minutes": max_minutes}})
-    if preset is None and (recipe_file is None or not _has_preset(recipe_file)):
-        preset = _preset_for_data(recipe_file, assignments, extra, on_message)
+    if preset is None and "preset" not in file:
+        preset = _preset_for_data(_given(file, extra, assignments), on_message)
     if initialize_from:
         extra["initialize_from"] = [str(each) for each in initialize_from]
     recipe = resolve_checked(
         preset=preset,
-        file=recipe_file,
+        file=file,
         assignments=assignments,
         extra=extra,
         out=out,
@@ -107,13 +107,26 @@ def recipe_from_options(
     return recipe
 
 
+def _given(
+    file: Mapping[str, Any], extra: Mapping[str, Any], assignments: Iterable[str]
+) -> dict[str, Any]:
+    """Return the settings of recipe file, options and --set, in rising priority."""
+    return with_overrides(merged(file, extra), assignments)
+
+
+def _task_of(table: Mapping[str, Any]) -> str:
+    """Return the task that settings name, or translation."""
+    return find_task(table.get("task", "translation")).name
+
+
 def _say_replaced_corpora(
     recipe_file: Path | None,
+    file: Mapping[str, Any],
     corpus: Mapping[str, Any],
     on_message: Callable[[str], None],
 ) -> None:
     """Say that ``corpus``, of the arguments, replaces others of a recipe."""
-    data = read_toml(recipe_file).get("data") if recipe_file else None
+    data = file.get("data")
     corpora = data.get("corpora") if isinstance(data, Mapping) else None
     if not corpora or not isinstance(corpora, list) or corpora == [corpus]:
         return
@@ -153,14 +166,6 @@ def _say_other_languages(recipe: Recipe, on_message: Callable[[str], None]) -> N
 def _codes(languages: Sequence[str]) -> list[str]:
     """Return the languages without country or script: pt for pt-BR."""
     return [each.lower().partition("-")[0] for each in languages]
-
-
-def _task_of(
-    recipe_file: Path | None, assignments: Sequence[str], extra: Mapping[str, Any]
-) -> str:
-    """Return the task that option, --set or recipe file name, or translation."""
-    table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
-    return find_task(with_overrides(table, assignments).get("task", "translation")).name
 
 
 def check_task(task: str | None) -> None:
@@ -207,19 +212,10 @@ def _language_settings(
     return {"languages": list(languages), "data": found}
 
 
-def _has_preset(recipe_file: Path) -> bool:
-    return "preset" in read_toml(recipe_file)
-
-
 def _preset_for_data(
-    recipe_file: Path | None,
-    assignments: Sequence[str],
-    extra: dict[str, Any],
-    on_message: Callable[[str], None],
+    table: Mapping[str, Any], on_message: Callable[[str], None]
 ) -> str | None:
     # The data alone: the other settings may need the preset that is to be chosen.
-    table = merged(read_toml(recipe_file) if recipe_file else {}, extra)
-    table = with_overrides(table, assignments)
     named = table.get("data", {})
     if not isinstance(named, dict):
         return None
@@ -281,7 +277,7 @@ def _count(corpus: CorpusSettings) -> int:
 def resolve_checked(
     *,
     preset: str | None = None,
-    file: Path | None = None,
+    file: Path | Mapping[str, Any] | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
     out: Path | None = None,
@@ -289,19 +285,21 @@ def resolve_checked(
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` if it cannot be exported as it asks.
 
+    ``file`` is a recipe file, or the table of one that was read.
     ``must_export_to`` is checked here, as a recipe knows nothing of export formats, and
     models to start from are opened, unless ``out`` has a run that started from them.
     """
-    check_files(file)
+    if isinstance(file, Path):
+        check_files(file)
+        file = read_toml(file)
     assignments = tuple(assignments)
     check_set(assignments)
-    table = merged(read_toml(file) if file else {}, extra or {})
-    table = with_overrides(table, assignments)
+    table = _given(file or {}, extra or {}, assignments)
     folders = table.get("initialize_from", [])
     training = table.get("training", {})
     teachers = training.get("teacher") if isinstance(training, dict) else None
     pretrained: Mapping[str, Any] = {}
-    task = find_task(table.get("task", "translation")).name
+    task = _task_of(table)
     if folders and isinstance(folders, list):
         from headwise.run_folder.pretrained import pretrained_settings
 

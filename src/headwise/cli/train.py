@@ -190,7 +190,7 @@ def _recipe_for(
     if initialize_from:
         extra["initialize_from"] = [str(each) for each in initialize_from]
     recipe = resolve_checked(
-        preset=preset, file=recipe_file, assignments=assignments, extra=extra, out=out
+        preset=preset, file=file, assignments=assignments, extra=extra, out=out
     )
     wanted = {"data": as_table(recipe.data), "text": as_table(recipe.text)}
     problems = [

@@ -118,7 +118,7 @@ class Recipe:
 def resolve(
     *,
     preset: str | None = None,
-    file: Path | None = None,
+    file: Path | Mapping[str, Any] | None = None,
     assignments: Iterable[str] = (),
     extra: Mapping[str, Any] | None = None,
     pretrained: Mapping[str, Any] | None = None,
@@ -126,7 +126,8 @@ def resolve(
 ) -> Recipe:
     """Build a recipe; raise ``SettingsError`` with all problems.
 
-    A recipe file may name its preset (``preset = "tiny"``). ``extra`` has settings from
+    ``file`` is a recipe file, or the table of one that was read, and may name its
+    preset (``preset = "tiny"``). ``extra`` has settings from
     other command-line options; its priority is between file and assignments.
     ``pretrained`` has those of models that training starts from; its priority is
     between task and file. If epochs are given without steps, the steps of the preset do
@@ -134,7 +135,7 @@ def resolve(
     ``on_message`` is told what the settings that were given by old names are called
     now.
     """
-    from_file = read_toml(file) if file is not None else {}
+    from_file = read_toml(file) if isinstance(file, Path) else dict(file or {})
     named = from_file.pop("preset", None)
     chosen = named if preset is None else preset
     settings = with_overrides(merged(from_file, extra or {}), assignments)
