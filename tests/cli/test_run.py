@@ -16,6 +16,9 @@ import pytest
 from tests.processes import busy_child, is_gone, write_slow_text
 from tests.tiny import ASSIGNMENTS, write_text
 
+from headwise import storage
+from headwise.cli.build_recipe import recipe_from_options
+from headwise.cli.prepare_and_train import prepare_corpus
 from headwise.data.prepared import PreparedCorpus
 from headwise.recipe.preset_training import preset_for
 from headwise.run_folder.lock import locked
@@ -201,6 +204,19 @@ def test_another_run_in_the_same_folder_is_refused_and_spoils_nothing(
     assert said in found.error
     assert (folder / "prepared" / "manifest.json").read_bytes() == before
     assert headwise("run", *tiny_text, "--out", folder, *plain).code == 0
+
+
+def test_text_is_hashed_once(text, tmp_path, monkeypatch):
+    hashed, sha256 = [], storage.sha256
+    monkeypatch.setattr(
+        storage, "sha256", lambda path: hashed.append(path) or sha256(path)
+    )
+    recipe = recipe_from_options(
+        *text, assignments=[*ASSIGNMENTS, *SHORT], out=tmp_path / "run"
+    )
+    prepare_corpus(tmp_path / "run", recipe)
+
+    assert [each for each in hashed if each in text] == [*text]
 
 
 def test_text_that_changed_is_noticed_before_anything_is_replaced(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headwise.cli.options import say
 from headwise.cli.standard_streams import message_stream
@@ -32,30 +32,25 @@ def prepare_corpus(folder: Path, recipe: Recipe) -> PreparedCorpus:
     from headwise.run_folder.pretrained import given_tokenizers
 
     check_no_foreign_files(folder)
-    pair_format = TASKS[recipe.task].pair_format
-    given = given_tokenizers(recipe, folder)
-    text = fingerprint(
-        recipe.data,
-        recipe.text,
-        seed=recipe.seed,
-        pair_format=pair_format,
-        tokenizers=given,
-        patch_size=recipe.patch_size,
-    )
+    options: dict[str, Any] = {
+        "seed": recipe.seed,
+        "pair_format": TASKS[recipe.task].pair_format,
+        "tokenizers": given_tokenizers(recipe, folder),
+        "patch_size": recipe.patch_size,
+    }
+    name = fingerprint(recipe.data, recipe.text, **options)
     with lock_run_folder(folder):
         if has_checkpoints(folder):
             from headwise.run_folder.run import check_run  # it imports torch
 
-            check_run(folder, recipe, text)
+            check_run(folder, recipe, name)
         return prepare(
             recipe.data,
             recipe.text,
             folder / PREPARED,
-            seed=recipe.seed,
-            pair_format=pair_format,
-            tokenizers=given,
-            patch_size=recipe.patch_size,
+            name=name,
             say=say,
+            **options,
         )
 
 

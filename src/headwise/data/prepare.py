@@ -55,6 +55,7 @@ def prepare(
     tokenizers: GivenTokenizers | None = None,
     patch_size: int | None = None,
     languages: Sequence[str] = (),
+    name: str | None = None,
     say: Say = lambda _: None,
 ) -> PreparedCorpus:
     """Prepare the raw text of ``data`` as a corpus in ``folder``, and open it.
@@ -62,7 +63,8 @@ def prepare(
     ``pair_format`` is that of the task (:data:`headwise.data.pair_formats`).
     Those of ``tokenizers`` are used, the others trained. Pictures are cut into patches
     of ``patch_size`` pixels at each side. ``languages`` are noted, for the card of a
-    model that is trained on it.
+    model that is trained on it. ``name`` is the fingerprint of all of these, if it is
+    known: to compute it is to read the text.
     A folder that was prepared from the same text with the same settings is reused.
     ``say`` is called with messages for the user.
     """
@@ -70,15 +72,16 @@ def prepare(
     if data.both_directions and not (pair_format is TRANSLATION and text.joint):
         raise SettingsError([BOTH_DIRECTIONS])
     given = tokenizers or GivenTokenizers()
-    name = fingerprint(
-        data,
-        text,
-        seed=seed,
-        pair_format=pair_format,
-        tokenizers=given,
-        patch_size=patch_size,
-        languages=languages,
-    )
+    if name is None:
+        name = fingerprint(
+            data,
+            text,
+            seed=seed,
+            pair_format=pair_format,
+            tokenizers=given,
+            patch_size=patch_size,
+            languages=languages,
+        )
     done = _up_to_date(folder, name)
     if done is not None:
         say(f"{folder} is up to date: same text, same settings")

@@ -76,7 +76,9 @@ class Corpora:
         }
         name = fingerprint(recipe.data, recipe.text, **options)
         folder = self.folder / CORPORA / name[:NAME_LENGTH]
-        corpus = prepare(recipe.data, recipe.text, folder, say=self.say, **options)
+        corpus = prepare(
+            recipe.data, recipe.text, folder, name=name, say=self.say, **options
+        )
         text = hashlib.sha256()
         for side in corpus.dev_text:
             text.update(json.dumps(side).encode())
