@@ -113,6 +113,20 @@ def test_an_error_rate_may_lie_above_100():
     assert plot.series[0].spans == [(10.0, 128.75, 131.25)]
 
 
+def test_a_correlation_may_be_negative():
+    entry = validation(10)
+    pearson = {"name": "Pearson correlation", "value": -12.0, "interval": None}
+    entry["scores"] = {"pearson": {**entry["scores"]["bleu"], **pearson}}
+    later = validation(20)
+    later["scores"] = {
+        "pearson": {**entry["scores"]["pearson"], "value": -30.0, "interval": None}
+    }
+
+    (plot,) = scores(history_of([entry, later]))
+
+    assert axis_of(plot) == ["-30", "-25", "-20", "-15"]
+
+
 def test_a_single_validation_stands_on_the_axes_of_the_run():
     """From 0 to what was reached, by steps and by the score, not around a point."""
     (plot,) = scores(history_of([start(), validation(10), update(25)]))

@@ -36,10 +36,15 @@ def test_ticks_are_round(scale, ticks):
 FINITE = st.floats(-1e12, 1e12, allow_subnormal=False)
 
 
+WITHIN = st.sampled_from([(-math.inf, math.inf), (0.0, math.inf), (0.0, 100.0)])
+
+
 @settings(max_examples=200, derandomize=True, deadline=None)
-@given(st.lists(FINITE, min_size=1, max_size=9), st.booleans(), st.booleans())
-def test_every_value_has_its_place_and_every_axis_its_ticks(values, log, from_zero):
-    scale = scale_for(values, log=log, from_zero=from_zero)
+@given(st.lists(FINITE, min_size=1, max_size=9), st.booleans(), st.booleans(), WITHIN)
+def test_every_value_has_its_place_and_every_axis_its_ticks(
+    values, log, from_zero, within
+):
+    scale = scale_for(values, log=log, from_zero=from_zero, within=within)
     ticks = scale.ticks()
 
     assert scale.low < scale.high

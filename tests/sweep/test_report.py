@@ -41,6 +41,20 @@ def test_the_page_fetches_nothing_and_escapes_texts(make_ledger):
     assert not re.search(r"(src|href)=[\"']?https?:", page)
 
 
+def test_a_correlation_may_be_negative(make_ledger):
+    """The axis of the curves holds values below 0, of which it once took a log."""
+    ledger = make_ledger({0.1: [-12.0], 0.2: [-40.0]}, measure="pearson")
+    curves = {
+        each.trial: Curve(each.combination, [(10, each.value)])
+        for each in ledger.trials
+    }
+
+    page = sweep_report(ledger, make_table(ledger), curves, is_running=True)
+
+    assert "Higher is better" in page
+    assert ">-20</text>" in page
+
+
 def test_a_page_of_trials_that_run_reloads(make_ledger):
     page = report(make_ledger({0.1: [None], 0.2: [2.0]}), is_running=True)
 

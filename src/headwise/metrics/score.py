@@ -17,8 +17,8 @@ class Score:
     """Name in reports."""
 
     value: float
-    """From 0 to 100; error rates can exceed 100, and an error in the unit of labels
-    has a scale of its own."""
+    """From 0 to 100; error rates can exceed 100, a correlation can be negative, and an
+    error in the unit of labels has a scale of its own."""
 
     signature: str
     """How it was computed: only scores with equal signatures are comparable."""
@@ -35,14 +35,17 @@ class Score:
 
 
 def value_range(higher_is_better: bool) -> tuple[float, float]:
-    """Return the smallest and largest possible value; error rates are unbounded."""
+    """Return the smallest and largest value of a share or an error rate.
+
+    Error rates are unbounded. A correlation, which has no interval, may be negative.
+    """
     return 0.0, 100.0 if higher_is_better else math.inf
 
 
 def interval_ends(
     value: float, interval: float, higher_is_better: bool
 ) -> tuple[float, float]:
-    """Return both ends of a confidence interval, within the possible range."""
+    """Return both ends of a confidence interval of a share or an error rate."""
     least, most = value_range(higher_is_better)
     return max(least, value - interval), min(most, value + interval)
 

@@ -76,7 +76,10 @@ def scale_for(
     from_zero: bool = False,
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> Scale:
-    """Return an axis that holds all ``values``, with a margin, within ``within``."""
+    """Return an axis that holds all ``values``, with a margin if ``within`` allows it.
+
+    Values outside ``within`` are held too.
+    """
     least = MIN_LOG if log else -math.inf
     known = [each for each in values if math.isfinite(each) and each >= least]
     if not known:
@@ -91,8 +94,8 @@ def scale_for(
     room = 0.04 * (high - low) if high - low > MIN_RELATIVE_RANGE * size else 0.1 * size
     room = room if room > MIN_RELATIVE_RANGE else 1.0
     return Scale(
-        max(within[0], low if from_zero and low == 0 else low - room),
-        min(within[1], high + room),
+        max(min(within[0], low), low if from_zero and low == 0 else low - room),
+        min(max(within[1], high), high + room),
     )
 
 

@@ -29,8 +29,6 @@ RELOAD_SECONDS = 30
 FEW_VALUES = 12
 """Whole numbers of a range that still have a place each."""
 
-MEASURES_IN_PERCENT = ("bleu", "chrf", "accuracy", "macro-f1", "tag-accuracy")
-
 
 def sweep_report(
     ledger: Ledger,
@@ -170,9 +168,7 @@ def _curves(ledger: Ledger, rows: Sequence[Row], curves: Mapping[int, Curve]) ->
             f"{COLOURS} combinations; grey: the others; dashed: stopped early.",
             series=series,
             main=True,
-            within=value_range(higher_is_better=True)
-            if measure in MEASURES_IN_PERCENT
-            else (0.0, float("inf")),
+            within=value_range(higher_is_better=not lower),
         )
     )
 
