@@ -100,6 +100,18 @@ def test_symbols_unknown_characters_bytes_and_end_stay_as_they_are(kind):
     assert BYTES.sampler(1.0).sample(ids, random.Random(1).random)[-3:] == ids[-3:]
 
 
+@pytest.mark.parametrize("kind", TRAIN)
+def test_a_placeholder_stays_whole(kind):
+    """The unigram model split it into its characters, where it has them all."""
+    lines = [*LINES, "5 < 6 > 4", "c o p y"]
+    trained = Trained(kind, lines, vocab_size=100, placeholders=True)
+    rate = {"bpe": 1.0, "unigram": 0.01}[kind]
+
+    drawn = [trained.pieces("the <copy> street", rate, seed) for seed in range(20)]
+
+    assert all("<copy>" in pieces for pieces in drawn)
+
+
 def test_a_cold_unigram_model_gives_the_most_probable_segmentation():
     """With α large, all probability is on it."""
     for line in LINES[:4]:

@@ -320,4 +320,4 @@ def subword_sampler(
     settings: TextSettings,
 ) -> SubwordSampler:
     """Return what draws segmentations of a tokenizer of this kind."""
-    return SAMPLERS[kind](PieceTable(tokenizer, settings.symbols), rate)
+    return SAMPLERS[kind](PieceTable(tokenizer, settings.all_symbols), rate)
