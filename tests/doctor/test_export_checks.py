@@ -125,6 +125,8 @@ def test_a_folder_of_another_kind_is_no_export(opened):
         ({"patience": 1.0}, True, True),
         ({"patience": 1.0, "length_penalty": "none"}, True, True),
         ({"length_penalty": "gnmt"}, False, False),
+        ({"patience": 1.0, "length_penalty": "word-reward"}, False, False),
+        ({"beam": 1, "length_penalty": "word-reward"}, False, False),
         ({"stopping": "exact"}, False, True),
         ({"beam": 1, "stopping": "exact", "length_penalty": "gnmt"}, True, True),
     ],

@@ -9,6 +9,7 @@ from tests.tiny import SETTINGS, WORDS
 
 from headwise.data.prepare import prepare
 from headwise.decoding.settings import DecodingSettings
+from headwise.doctor.export_checks import _same_search
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.inference.predictor import Predictor
 from headwise.inference.translator import load
@@ -206,6 +207,15 @@ def test_auto_leaves_such_a_model_to_torch_in_place_of_ctranslate2(run, text):
     translator.translate([text])
 
     assert list(translator.engine.used) == ["torch"]
+
+
+@pytest.mark.parametrize("target", ["ctranslate2", "huggingface"])
+def test_exports_of_such_a_model_may_give_other_words(run, target):
+    """Their scripts put no placeholders into texts."""
+    opened = open_model_folder(run / BEST)
+    search = replace(opened.decoding, patience=1.0, stopping="first-k")
+
+    assert not _same_search(replace(opened, decoding=search), target)
 
 
 def test_a_model_without_placeholders_has_none(tiny_run):

@@ -14,6 +14,10 @@ from typing import Any
 from headwise.doctor.check import FAILED, NOTE, OK, SKIPPED, Check
 from headwise.doctor.file_checks import check_files
 from headwise.doctor.golden_translation_checks import EXACT, compare_with_golden
+from headwise.inference.engines.ctranslate2_support import (
+    NO_EFFECT_IF_GREEDY,
+    PENALTIES,
+)
 from headwise.interop import ctranslate2_script, huggingface_script
 from headwise.interop.export_cache import EXPORTS_FOLDER
 from headwise.interop.provenance import export_description
@@ -108,12 +112,14 @@ def _check_translations(
 
 def _same_search(opened: ModelFolder, target: str) -> bool:
     """Return whether the target decodes exactly as the model does."""
+    if opened.texts.source_placeholder is not None:  # which no script puts into texts
+        return False
     search = opened.decoding
     if any(ignored_settings(search)):
         return False
     if search.beam == 1:
-        return True
-    if search.length_penalty == "gnmt":
+        return search.length_penalty in NO_EFFECT_IF_GREEDY["length_penalty"]
+    if search.length_penalty not in PENALTIES:
         return False
     if target == HUGGINGFACE:  # which has no patience
         return search.stopping != "first-k" or search.outputs_to_finish == search.beam
