@@ -168,6 +168,16 @@ def test_a_look_inside_sees_what_is_translated(translator):
     assert shown.weights.shape[1] == len(translator.inspector.pair(line).source)
 
 
+def test_bleu_without_heads_is_of_what_is_translated(translator):
+    """It was of texts without placeholders, and of an output for the blank line."""
+    lines = [f"one {URL}, two.", "", "two Привет мир one."]
+    outputs = translator.translate(lines, **NO_LOOPS)
+
+    bleu = translator.inspector.bleu_without([], lines, outputs, **NO_LOOPS)
+
+    assert bleu == pytest.approx(100)
+
+
 def test_predictions_are_the_translations(run, translator):
     """JSON lines of ``predict`` and validation once had the text unmasked."""
     lines = [f"one {URL}, two.", "", "two Привет мир one."]

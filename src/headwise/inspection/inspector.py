@@ -242,11 +242,10 @@ class Inspector:
         """Return the BLEU of translations by the model without ``heads``."""
         translation = self._translation("BLEU")
         sources, references = checked_sides(sources, references)
-        generator = translation.generator(cast(EncoderDecoder, self.model))
+        model = cast(EncoderDecoder, self.model)
         settings = self._inspected.settings({**search, "num_best": 1})
         with heads_zeroed(self.model, as_heads(heads)):
-            found = generator.search(translation.encode(sources), settings)
-        outputs = [translation.decode(best) for best, *_ in found]
+            outputs = translation.predict(model, sources, settings)
         return translation.measure("bleu", outputs, references).value
 
     @contextmanager
