@@ -29,6 +29,12 @@ def test_a_line_that_is_no_number_is_named():
         rmse(["1", "x"], ["1", "2"])
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "1_5", "1e999", ""])
+def test_what_is_no_number_in_training_is_none_here(text):
+    with pytest.raises(UsageError, match=r"line 2: '.*' is not a (finite )?number"):
+        pearson(["1", "2"], ["1", text])
+
+
 def test_an_error_in_the_unit_of_the_labels_is_shown_with_three_digits():
     assert str(rmse(["0.5", "0.75"], ["0.5", "0.5"])) == "RMSE 0.177"
     assert str(rmse(["1", "2"], ["1", "8"])) == "RMSE 4.24"

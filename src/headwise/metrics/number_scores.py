@@ -6,8 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from headwise.errors import UsageError
+from headwise.errors import DataError, UsageError
 from headwise.metrics.score import Score, check_pairs
+from headwise.text.number_tokenizer import parse_number
 
 
 def rmse(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -43,9 +44,6 @@ def _numbers(
 
 def _number(text: str, line: int) -> float:
     try:
-        return float(text)
-    except ValueError:
-        raise UsageError(
-            f"line {line:,}: {text.strip()[:40]!r} is not a number, so there is no "
-            "error to compute"
-        ) from None
+        return parse_number(text)
+    except DataError as error:
+        raise UsageError(f"line {line:,}: {error}") from None

@@ -139,5 +139,5 @@ def parse_number(text: str) -> float:
     if value is None:
         raise DataError(f"{shown!r} is not a number; write it like 3, -0.25 or 1e6")
     if not math.isfinite(value):
-        raise DataError(f"{shown!r} is not a finite number, which cannot be learned")
+        raise DataError(f"{shown!r} is not a finite number")
     return value
