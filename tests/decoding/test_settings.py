@@ -283,6 +283,20 @@ def test_a_missing_alignment_head_is_refused(head):
             ["patience"],
             ["patience changes nothing with stopping=exact, only with stopping=first"],
         ),
+        (
+            {"search": "sampling", "stopping": "exact"},
+            ["stopping", "patience", "coverage"],
+            [
+                "stopping changes nothing with search=sampling",
+                "patience changes nothing with search=sampling",
+                "coverage changes nothing with search=sampling, only with search=beam",
+            ],
+        ),
+        (
+            {"beam": 1},
+            ["beam", "stopping", "patience"],
+            ["patience changes nothing with beam=1, only with beam=2 or more"],
+        ),
     ],
 )
 def test_settings_without_effect_are_reported(search, names, notes):

@@ -53,6 +53,16 @@ def test_a_symbol_given_twice_is_refused():
         ({"target_vocab_size": 500}, "no effect with a joint vocabulary"),
         ({"tokenizer": "words", "byte_fallback": True}, "needs bpe or unigram"),
         ({"tokenizer": "words", "character_coverage": 0.99}, "no effect for words"),
+        ({"tokenizer": "spaces", "character_coverage": 0.99}, "no effect for spaces"),
+        (
+            {
+                "tokenizer": "words",
+                "target_tokenizer": "labels",
+                "joint": False,
+                "character_coverage": 0.99,
+            },
+            "no effect for labels and words",
+        ),
         ({"character_coverage": 0.5}, "from 0.98 to 1"),
     ],
 )

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
-    "beam": ("search", ("beam", "diverse-beam")),
-    "groups": ("search", ("diverse-beam",)),
-    "diversity": ("search", ("diverse-beam",)),
-    "patience": ("stopping", ("first-k",)),
-    **dict.fromkeys(
-        ("samples", "temperature", "top_k", "top_p", "epsilon", "seed"),
-        ("search", ("sampling",)),
-    ),
+from collections.abc import Sequence
+
+MAX_HYPOTHESES = 1000
+"""Most hypotheses that a search may keep alive, sample or return per sentence."""
+
+_BY_BEAM: dict[str, Sequence[str | int]] = {"search": ("beam", "diverse-beam")}
+EFFECTIVE_WITH: dict[str, dict[str, Sequence[str | int]]] = {
+    "beam": _BY_BEAM,
+    "coverage": {"search": ("beam",)},
+    "groups": {"search": ("diverse-beam",)},
+    "diversity": {"search": ("diverse-beam",)},
+    "stopping": _BY_BEAM,
+    "patience": {
+        **_BY_BEAM,
+        "beam": range(2, MAX_HYPOTHESES + 1),  # 1 is greedy search
+        "stopping": ("first-k",),
+    },
+    **{
+        name: {"search": ("sampling",)}
+        for name in ("samples", "temperature", "top_k", "top_p", "epsilon", "seed")
+    },
 }
-"""Settings that only some searches read; the others ignore them."""
+"""The values of other settings that a setting needs; with others it is ignored."""
 
 MINIMUM = {
     1: ("beam", "max_length_offset", "num_best", "groups", "samples"),
@@ -22,9 +34,6 @@ NOT_NEGATIVE = (
     *("alpha", "max_length_factor", "min_length_factor"),
     *("coverage", "diversity", "epsilon"),
 )
-MAX_HYPOTHESES = 1000
-"""Most hypotheses that a search may keep alive, sample or return per sentence."""
-
 MAX_TOKENS = 1_000_000
 """Most tokens of all hypotheses of a typical sentence together."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -301,15 +301,14 @@ class DecodingSettings:
     def without_effect(self, names: Iterable[str]) -> Iterator[str]:
         """Yield a message for each of the settings ``names`` that has no effect."""
         for name in names:
-            if name not in EFFECTIVE_WITH:
-                continue
-            owner, values = EFFECTIVE_WITH[name]
-            if getattr(self, owner) not in values:
-                wanted = " or ".join(f"{owner}={each}" for each in values)
-                yield (
-                    f"{name} changes nothing with {owner}={getattr(self, owner)}, "
-                    f"only with {wanted}"
-                )
+            for owner, values in EFFECTIVE_WITH.get(name, {}).items():
+                value = getattr(self, owner)
+                if value not in values:
+                    yield (
+                        f"{name} changes nothing with {owner}={value}, only with "
+                        f"{_any_of(owner, values)}"
+                    )
+                    break
 
     @property
     def num_candidates(self) -> int:
@@ -385,3 +384,10 @@ def paper() -> DecodingSettings:
 
 
 PRESETS = {"default": DecodingSettings, "greedy": greedy, "paper": paper}
+
+
+def _any_of(name: str, values: Sequence[str | int]) -> str:
+    """Return in words that a setting has one of ``values``."""
+    if isinstance(values, range):
+        return f"{name}={values.start} or more"
+    return " or ".join(f"{name}={each}" for each in values)

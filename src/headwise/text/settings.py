@@ -200,6 +200,9 @@ class TextSettings:
                 f"{', '.join(sorted(kinds))}: of those alone an unknown token is an "
                 "unknown character"
             )
-        if self.character_coverage < 1 and kinds == {"words"}:
-            problems.append("character_coverage has no effect for words: leave it out")
+        if self.character_coverage < 1 and not kinds & {*SENTENCEPIECE, "characters"}:
+            problems.append(
+                "character_coverage has no effect for "
+                f"{' and '.join(sorted(kinds))}: leave it out"
+            )
         return problems
