@@ -6,6 +6,9 @@ from tests.reports.conftest import Opened, a_run, history_of, start, update, val
 from headwise.reports import history as history_module
 from headwise.reports.curves import gradient_norm, loss, plots, scores, throughput
 from headwise.reports.plot import figure
+from headwise.tasks import TASKS
+
+TRANSLATION = TASKS["translation"]
 
 
 def by_name(plot):
@@ -24,7 +27,7 @@ def test_a_run_that_has_just_begun_has_none_and_that_is_no_error():
 
 
 def test_the_loss_is_shown_of_training_and_of_held_out_text(finished):
-    series = by_name(loss(finished))
+    series = by_name(loss(finished, TRANSLATION))
 
     assert series["training"].points[:2] == [(1.0, 10.0), (2.0, 5.5)]
     assert series["validation"].points == [
@@ -33,7 +36,7 @@ def test_the_loss_is_shown_of_training_and_of_held_out_text(finished):
         (30, 4 / 30),
         (40, 0.1),
     ]
-    assert loss(finished).log  # from 10 down to 0.1
+    assert loss(finished, TRANSLATION).log  # from 10 down to 0.1
 
 
 def test_a_mean_of_checkpoints_is_a_point_of_its_own():
@@ -41,14 +44,14 @@ def test_a_mean_of_checkpoints_is_a_point_of_its_own():
         *a_run(),
         validation(40, loss=0.05, name="mean of the last 2 checkpoints"),
     ]
-    series = by_name(loss(history_of(entries)))
+    series = by_name(loss(history_of(entries), TRANSLATION))
 
     assert series["averaged checkpoints"].points == [(40.0, 0.05)]
     assert len(series["validation"].points) == 4
 
 
 def test_a_score_comes_with_its_interval_and_how_it_was_computed(finished):
-    (plot,) = scores(finished)
+    (plot,) = scores(finished, TRANSLATION)
     held_out = by_name(plot)["validation"]
 
     assert held_out.points[0] == (10.0, 10.0)
@@ -62,7 +65,7 @@ def test_a_score_comes_with_its_interval_and_how_it_was_computed(finished):
 def test_a_score_without_an_interval_does_not_speak_of_one():
     entry = validation(10)
     entry["scores"]["bleu"]["interval"] = None
-    (plot,) = scores(history_of([entry]))
+    (plot,) = scores(history_of([entry]), TRANSLATION)
 
     assert "confidence" not in plot.about
     assert by_name(plot)["validation"].spans == []
@@ -72,7 +75,7 @@ def test_each_measure_has_a_figure():
     entry = validation(10)
     rate = {**entry["scores"]["bleu"], "name": "WER", "higher_is_better": False}
     entry["scores"]["word-error-rate"] = rate
-    found = scores(history_of([validation(5), entry]))
+    found = scores(history_of([validation(5), entry]), TRANSLATION)
 
     assert [plot.title for plot in found] == ["BLEU", "WER"]
     assert by_name(found[1])["validation"].points == [(10.0, 20.0)]
@@ -97,7 +100,9 @@ def test_single_jumps_are_seen_where_updates_are_taken_together(monkeypatch):
 
 def test_the_interval_of_a_share_ends_where_the_share_does():
     """BLEU 99.5 ± 1.25 has no part above 100, neither drawn nor as an axis."""
-    (plot,) = scores(history_of([validation(10, bleu=99.5), validation(20, bleu=0.5)]))
+    (plot,) = scores(
+        history_of([validation(10, bleu=99.5), validation(20, bleu=0.5)]), TRANSLATION
+    )
     (held_out, _) = plot.series
 
     assert held_out.spans == [(10.0, 98.25, 100.0), (20.0, 0.0, 1.75)]
@@ -108,9 +113,19 @@ def test_the_interval_of_a_share_ends_where_the_share_does():
 def test_an_error_rate_may_lie_above_100():
     entry = validation(10, bleu=130.0)
     entry["scores"]["bleu"]["higher_is_better"] = False
-    (plot,) = scores(history_of([entry]))
+    (plot,) = scores(history_of([entry]), TRANSLATION)
 
     assert plot.series[0].spans == [(10.0, 128.75, 131.25)]
+
+
+def test_the_figures_of_a_task_say_what_its_loss_is_and_whether_it_searches():
+    entries = [{**start(), "label_smoothing": 0.0}, update(1), validation(1)]
+    found = {
+        each.title: each.about for each in plots(history_of(entries), "regression")
+    }
+
+    assert found["Loss"].startswith("Half of the mean squared error of standardised")
+    assert "search" not in found["BLEU"]
 
 
 def test_a_correlation_may_be_negative():
@@ -122,14 +137,14 @@ def test_a_correlation_may_be_negative():
         "pearson": {**entry["scores"]["pearson"], "value": -30.0, "interval": None}
     }
 
-    (plot,) = scores(history_of([entry, later]))
+    (plot,) = scores(history_of([entry, later]), TRANSLATION)
 
     assert axis_of(plot) == ["-30", "-25", "-20", "-15"]
 
 
 def test_a_single_validation_stands_on_the_axes_of_the_run():
     """From 0 to what was reached, by steps and by the score, not around a point."""
-    (plot,) = scores(history_of([start(), validation(10), update(25)]))
+    (plot,) = scores(history_of([start(), validation(10), update(25)]), TRANSLATION)
 
     assert plot.last == 25
     assert axis_of(plot) == ["0", "5", "10", "15", "20"]
@@ -157,7 +172,9 @@ def test_all_figures_of_a_run_have_the_same_steps(finished):
 )
 def test_the_figure_says_which_loss_is_with_smoothed_labels(said, name, about):
     """Validation is not. Of 8,000 words smoothed by 0.1, no model gets below 1.22."""
-    plot = loss(history_of([{**start(), **said}, update(1), validation(1)]))
+    plot = loss(
+        history_of([{**start(), **said}, update(1), validation(1)]), TRANSLATION
+    )
 
     assert plot.series[0].name == name
     assert about in plot.about

@@ -15,6 +15,7 @@ from headwise.metrics.score import Score
 from headwise.run_folder.card import model_card
 from headwise.run_folder.card_metadata import HUB_METRICS, languages_of, quoted
 from headwise.run_folder.model_folder import open_model_folder
+from headwise.tasks import TASKS
 from headwise.training.state import TrainingState
 from headwise.training.validation import Validation
 
@@ -149,8 +150,28 @@ def test_a_card_names_the_models_that_training_started_from(card, folders, said)
 def test_commands_can_be_pasted_whatever_the_folder_is_called(card):
     text = card('my "best" model')
 
-    assert "headwise translate 'my \"best\" model' < input.txt" in text
+    assert "headwise translate 'my \"best\" model' input.txt" in text
     assert r'headwise.load("my \"best\" model")' in text
+
+
+@pytest.mark.parametrize(
+    ("task", "command", "method", "longer"),
+    [
+        ("language_model", "generate", "predict", "The longest\ntext has"),
+        ("dialogue", "chat", "predict", "of a longer dialogue the last tokens"),
+        ("captioning", "predict", "predict", "pictures of another size are refused"),
+        ("regression", "predict", "predict", "longer texts are read in parts"),
+    ],
+)
+def test_a_card_says_how_models_of_its_task_are_used(
+    card, task, command, method, longer
+):
+    text = card("mine", task=task)
+
+    assert f"headwise {command} mine input.txt > output.txt" in text
+    assert f"print(model.{method}(" in text
+    assert longer in text
+    assert f'name: "{TASKS[task].loss_name}"' in text
 
 
 def test_a_name_that_is_no_text_breaks_no_card(card):

@@ -30,6 +30,7 @@ from headwise.run_folder.default_decoding import read_default_decoding
 from headwise.run_folder.installed_models import find_installed, installed_models
 from headwise.run_folder.paths import CONFIG, check_is_model, model_path, task_of_folder
 from headwise.settings import changed_by, read
+from headwise.tasks import find_task
 from headwise.text.encodings import open_text
 
 STANDARD_INPUT = Path("-")
@@ -292,12 +293,7 @@ def check_translates(*folders: Path, remedy: str | None = None) -> None:
 
 def use_command(task: str) -> str:
     """Return the command that runs a model of ``task``."""
-    commands = {
-        "translation": "translate",
-        "language_model": "generate",
-        "dialogue": "chat",
-    }
-    return commands.get(task, "predict")
+    return find_task(task).command
 
 
 def check_search(

@@ -52,6 +52,11 @@ class ComparedRun:
         return cls(folder, recipe_table(folder), read_history(folder / LOG))
 
     @property
+    def plots(self) -> list[Plot]:
+        """The plots of the run alone."""
+        return plots(self.history, self.recipe.get("task", "translation"))
+
+    @property
     def validations(self) -> dict[int, ValidationRecord]:
         """Validations of the live weights (not of averages), by step."""
         return {
@@ -118,8 +123,8 @@ def as_page(first: ComparedRun, second: ComparedRun) -> str:
 
 def overlay(first: ComparedRun, second: ComparedRun) -> list[Plot]:
     """Return plots with the curves of both runs."""
-    theirs = {plot.title: plot for plot in plots(second.history)}
-    ours = {plot.title: plot for plot in plots(first.history)}
+    theirs = {plot.title: plot for plot in second.plots}
+    ours = {plot.title: plot for plot in first.plots}
     figures = []
     for title, plot in {**theirs, **ours}.items():
         series: list[Series] = []

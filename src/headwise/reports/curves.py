@@ -7,6 +7,8 @@ from collections.abc import Callable
 from headwise.metrics.score import interval_ends, value_range
 from headwise.reports.history import LIVE, History, UpdateBucket, ValidationRecord
 from headwise.reports.plot import Plot, Point, Series, Span
+from headwise.tasks import find_task
+from headwise.tasks.spec import TaskSpec
 
 STEEP = 5.0
 """Ratio of highest to lowest loss from which the scale is logarithmic."""
@@ -16,18 +18,19 @@ VALIDATION = 2
 AVERAGED = 3
 
 
-def plots(history: History) -> list[Plot]:
-    """Return the plots of a run, the most important first."""
+def plots(history: History, task: str = "translation") -> list[Plot]:
+    """Return the plots of a run of ``task``, the most important first."""
+    spec = find_task(task)
     return [
-        loss(history),
-        *scores(history),
+        loss(history, spec),
+        *scores(history, spec),
         learning_rate(history),
         gradient_norm(history),
         throughput(history),
     ]
 
 
-def loss(history: History) -> Plot:
+def loss(history: History, task: TaskSpec) -> Plot:
     """Plot training and validation loss."""
     spans = [(each.middle, each.lowest, each.highest) for each in history.buckets]
     smoothing = history.label_smoothing
@@ -44,7 +47,7 @@ def loss(history: History) -> Plot:
     values = [value for each in series for _, value in each.points]
     return Plot(
         title="Loss",
-        about=_about_loss(smoothing),
+        about=_about_loss(task.loss_name, smoothing),
         shade="single updates",
         series=series,
         main=True,
@@ -54,12 +57,15 @@ def loss(history: History) -> Plot:
     )
 
 
-def scores(history: History) -> list[Plot]:
+def scores(history: History, task: TaskSpec) -> list[Plot]:
     """Plot each metric of the validation set, with confidence intervals."""
     keys = dict.fromkeys(
         key for validation in history.validations for key in validation.scores
     )
-    return [_score(history, key) for key in keys]
+    outputs = "Outputs for the validation set"
+    if task.searches:
+        outputs += " (of greedy search)"
+    return [_score(history, key, outputs) for key in keys]
 
 
 def learning_rate(history: History) -> Plot:
@@ -132,9 +138,9 @@ def validation_series(
     return series
 
 
-def _about_loss(smoothing: float | None) -> str:
+def _about_loss(name: str, smoothing: float | None) -> str:
     """Explain the curves, so that their distance is not taken for overfitting."""
-    text = "Cross-entropy in nats per target token."
+    text = f"{name[0].upper()}{name[1:]}."
     if smoothing == 0:
         return f"{text} Training with dropout, validation without."
     floor = "" if smoothing is None else ", which cannot fall to 0"
@@ -144,7 +150,7 @@ def _about_loss(smoothing: float | None) -> str:
     )
 
 
-def _score(history: History, key: str) -> Plot:
+def _score(history: History, key: str, outputs: str) -> Plot:
     of_it = [
         validation.scores[key]
         for validation in history.validations
@@ -167,7 +173,7 @@ def _score(history: History, key: str) -> Plot:
     ]
     return Plot(
         title=of_it[-1].name,
-        about=f"Outputs for the validation set (of greedy search). {better} is better."
+        about=f"{outputs}. {better} is better."
         f"{' Bars: 95% confidence.' if sure else ''} {of_it[-1].signature}",
         series=series,
         main=True,

@@ -9,6 +9,7 @@ from typing import Any
 
 from headwise.errors import HeadwiseError, Stopped
 from headwise.reports.history import History, read_history
+from headwise.reports.listing import recipe_table
 from headwise.reports.run_report import RunInfo, run_report
 from headwise.storage import write_text
 from headwise.training.callbacks import StepMetrics
@@ -55,6 +56,7 @@ class RunPage:
         self._time_left = time_left or TimeLeft()
         self._state = TrainingState()
         self._recipe = ""
+        self._task = "translation"
         self._inspections: Mapping[str, str] = {}
         self._written = 0.0
         self._failed = False
@@ -71,6 +73,7 @@ class RunPage:
                 self.folder / LOG, keep=lambda entry: is_in_checkpoint(entry, state)
             )
             self._recipe = (self.folder / RECIPE).read_text(encoding="utf-8")
+            self._task = recipe_table(self.folder).get("task", self._task)
         except (HeadwiseError, OSError, UnicodeDecodeError) as error:
             self._fail(error)
         self._add(start_entry(state, settings))
@@ -120,6 +123,7 @@ class RunPage:
     def _write(self) -> None:
         about = RunInfo(
             name=self.folder.resolve().name,
+            task=self._task,
             steps=self._settings.num_steps,
             epoch=self._state.epochs(self._epoch_batches),
             epochs=self._settings.epochs,

@@ -42,6 +42,7 @@ class RunInfo:
     """Facts of a run besides its history."""
 
     name: str
+    task: str = "translation"
     steps: int
     """Number of updates planned."""
     epoch: float = 0.0
@@ -59,7 +60,7 @@ class RunInfo:
 def run_report(history: History, about: RunInfo) -> str:
     """Return the report of a run so far as an HTML page."""
     now = time.time()
-    curves = [drawn for plot in plots(history) if (drawn := figure(plot))]
+    curves = [drawn for plot in plots(history, about.task) if (drawn := figure(plot))]
     body = "\n".join(
         [
             _header(history, about),

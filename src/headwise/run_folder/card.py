@@ -28,14 +28,14 @@ USE = """\
 ## Use
 
 ```
-headwise {command} {folder} < input.txt > output.txt
+headwise {command} {folder} input.txt > output.txt
 ```
 
 ```python
 import headwise
 
 {variable} = headwise.load({quoted})
-print({variable}.{command}("..."))
+print({variable}.{method}("..."))
 ```
 
 """
@@ -56,7 +56,7 @@ CARD = (
 {corpora}
 
 {train} were learned from; {dev} were held out for validation. The longest
-source has {longest}; {longer}.{start}
+{side} has {longest}; {longer}.{start}
 
 ## Scores
 
@@ -85,12 +85,14 @@ class CardTexts:
 
     intro: str
     """With ``{version}``."""
-    command: str
+    method: str
     variable: str
     outputs: str
     longer: str
     """What becomes of lines longer than those trained on."""
     limits: str
+    side: str = "source"
+    """What is read, of which the longest is named."""
 
 
 TRANSLATION = CardTexts(
@@ -98,7 +100,7 @@ TRANSLATION = CardTexts(
         "A Transformer (encoder-decoder, *Attention Is All You Need*) trained with "
         "headwise\n{version}: raw text in, raw text out."
     ),
-    command="translate",
+    method="translate",
     variable="translator",
     outputs="greedy search",
     longer="longer lines are split, translated and rejoined",
@@ -111,7 +113,7 @@ TRANSLATION = CardTexts(
 
 OTHERS = CardTexts(
     intro="A Transformer for {task}, trained with headwise {version}: {summary}.",
-    command="predict",
+    method="predict",
     variable="model",
     outputs="the most probable outputs",
     longer="longer texts are read in parts",
@@ -121,6 +123,8 @@ OTHERS = CardTexts(
     ),
 )
 
+PICTURES = replace(OTHERS, longer="pictures of another size are refused")
+
 CARD_TEXTS = {
     "translation": TRANSLATION,
     "parsing": replace(
@@ -128,6 +132,13 @@ CARD_TEXTS = {
         outputs="the most probable trees",
         longer="longer sentences are parsed all the same, and worse",
     ),
+    "language_model": replace(
+        OTHERS, side="text", longer="of a longer prompt the last tokens are read"
+    ),
+    "masked_language_model": replace(OTHERS, side="text"),
+    "dialogue": replace(OTHERS, longer="of a longer dialogue the last tokens are read"),
+    "captioning": PICTURES,
+    "picture_classification": PICTURES,
 }
 """The texts of tasks that have their own."""
 
@@ -166,7 +177,7 @@ def model_card(
         name,
         facts.corpora,
         validation,
-        task=TASKS[task].hub_task,
+        task=task,
         languages=languages,
         license=license,
     )
@@ -178,7 +189,8 @@ def model_card(
         intro=texts.intro.format(
             task=task, version=__version__, summary=TASKS[task].summary
         ),
-        command=texts.command,
+        command=TASKS[task].command,
+        method=texts.method,
         variable=texts.variable,
         outputs=texts.outputs,
         longer=texts.longer,
@@ -186,7 +198,10 @@ def model_card(
         corpora="\n".join(corpora),
         train=count_of(facts.train.texts, "pair"),
         dev=f"{facts.dev.texts:,}",
-        longest=count_of(facts.train.longest_source, "token"),
+        side=texts.side,
+        longest=count_of(
+            facts.train.longest_source or facts.train.longest_target, "token"
+        ),
         start=_start(initialize_from),
         scored=_share(validation.num_scored, facts.dev.texts),
         steps=count_of(state.step, "update"),

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from headwise.data.prepared import CorpusFacts
 from headwise.data.settings import CorpusSettings
 from headwise.run_folder.card_fields import DASHES, UNKNOWN_LICENSE
+from headwise.tasks import TASKS
 from headwise.training.validation import Validation
 
 HUB_METRICS = {
@@ -55,19 +56,20 @@ def card_metadata(
 ) -> str:
     """Return the metadata as YAML between two lines of dashes.
 
-    ``task`` is its name on model hubs. Without ``languages``, the suffixes of the
+    Without ``languages``, the suffixes of the
     corpus files are used, if they are codes.
     """
     codes = list(languages) or languages_of(corpora)
+    hub_task = TASKS[task].hub_task
     metrics = dict.fromkeys(HUB_METRICS[each] for each in validation.scores)
     lines = [
-        *_entries(task, codes, license),
+        *_entries(hub_task, codes, license),
         *(["metrics:", *_items(metrics)] if metrics else []),
         *("model-index:", f"- name: {quoted(name)}", "  results:"),
-        *("  - task:", f"      type: {task}", "    dataset:"),
+        *("  - task:", f"      type: {hub_task}", "    dataset:"),
         "      type: held-out",
         f"      name: {quoted('held-out pairs of ' + _names(corpora))}",
-        *("    metrics:", *_metrics(validation)),
+        *("    metrics:", *_metrics(validation, TASKS[task].loss_name)),
     ]
     return "\n".join([DASHES, *lines, f"{DASHES}\n"])
 
@@ -137,7 +139,7 @@ def _items(texts: Iterable[str]) -> list[str]:
     return [f"- {quoted(text)}" for text in texts]
 
 
-def _metrics(validation: Validation) -> Iterator[str]:
+def _metrics(validation: Validation, loss_name: str) -> Iterator[str]:
     for name, score in validation.scores.items():
         if math.isfinite(score.value):
             yield f"    - type: {HUB_METRICS[name]}"
@@ -146,4 +148,4 @@ def _metrics(validation: Validation) -> Iterator[str]:
             yield from ("      args:", f"        signature: {quoted(score.signature)}")
     yield "    - type: loss"
     yield f"      value: {validation.loss:.4f}"
-    yield '      name: "mean -ln p of a target token"'
+    yield f"      name: {quoted(loss_name)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from headwise.errors import SettingsError
 from headwise.model.config import Stack, TransformerConfig
-from headwise.tasks.spec import stack_problems
+from headwise.tasks.spec import CROSS_ENTROPY, stack_problems
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class EncoderSpec:
     measures: ClassVar[tuple[str, ...]]
 
     stacks: tuple[Stack, ...] = ("encoder",)
+    loss_name = CROSS_ENTROPY
+    command = "predict"
     searches = False
     has_two_pass_loss = False
 

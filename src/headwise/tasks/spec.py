@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from headwise.text.tokenizer import TokenizerPair
 
 
+CROSS_ENTROPY = "cross-entropy in nats per target token"
+"""What the loss of most tasks is."""
+
 Shapes = Mapping[str, Sequence[int]]
 """Name of a weight -> its shape."""
 
@@ -37,6 +40,16 @@ class TaskSpec(Protocol):
     @property
     def summary(self) -> str:
         """What goes in and what comes out, in a few words."""
+        ...
+
+    @property
+    def loss_name(self) -> str:
+        """What its loss is, in a few words."""
+        ...
+
+    @property
+    def command(self) -> str:
+        """Command of headwise that runs its models."""
         ...
 
     @property

@@ -29,6 +29,7 @@ class CaptioningSpec(TranslationSpec):
 
     name = "captioning"
     summary = "a picture or video into a text that describes it"
+    command = "predict"
     hub_task = "image-to-text"
     kinds: tuple[ModelKind, ...] = ("transformer",)
     pair_format: pair_formats.PairFormat = pair_formats.CAPTIONS

@@ -28,6 +28,7 @@ class DialogueSpec(LanguageModelSpec):
 
     name = "dialogue"
     summary = "the turns of a dialogue, answered"
+    command = "chat"
     pair_format: pair_formats.PairFormat = pair_formats.DIALOGUES
     defaults: Mapping[str, Any] = {
         "text": {"normalization": "lossless", "symbols": SYMBOLS},

@@ -9,7 +9,12 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.language_model.settings import LanguageModelSettings
-from headwise.tasks.spec import Shapes, one_vocabulary_problems, stack_problems
+from headwise.tasks.spec import (
+    CROSS_ENTROPY,
+    Shapes,
+    one_vocabulary_problems,
+    stack_problems,
+)
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -29,6 +34,8 @@ class LanguageModelSpec:
 
     name = "language_model"
     summary = "text, continued token by token"
+    loss_name = CROSS_ENTROPY
+    command = "generate"
     hub_task = "text-generation"
     stacks: tuple[Stack, ...] = ("decoder",)
     searches = True

@@ -9,7 +9,12 @@ from headwise.data import pair_formats
 from headwise.model.config import Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
 from headwise.tasks.masked_language_model.settings import MaskingSettings
-from headwise.tasks.spec import Shapes, one_vocabulary_problems, stack_problems
+from headwise.tasks.spec import (
+    CROSS_ENTROPY,
+    Shapes,
+    one_vocabulary_problems,
+    stack_problems,
+)
 from headwise.text.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ class MaskedLanguageModelSpec:
 
     name = "masked_language_model"
     summary = "text with masked words, filled in: to pre-train an encoder"
+    loss_name = CROSS_ENTROPY
+    command = "predict"
     hub_task = "fill-mask"
     stacks: tuple[Stack, ...] = ("encoder",)
     searches = False

@@ -25,6 +25,7 @@ class ParsingSpec(TranslationSpec):
 
     name = "parsing"
     summary = "words into the constituency tree of the sentence"
+    command = "predict"
     hub_task = "text2text-generation"
     pair_format: pair_formats.PairFormat = pair_formats.TREES
     defaults: Mapping[str, Any] = {

@@ -24,6 +24,7 @@ class RegressionSpec(EncoderSpec):
 
     name = "regression"
     summary = "text into a number: a grade, a similarity"
+    loss_name = "half of the mean squared error of standardised numbers"
     hub_task = "text-classification"
     pair_format = pair_formats.NUMBERED_TEXT
     target_tokenizer = "numbers"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from headwise.data import pair_formats
 from headwise.model.config import ModelKind, Stack, TransformerConfig
 from headwise.tasks.description import ModelDescription
-from headwise.tasks.spec import Shapes, stack_problems
+from headwise.tasks.spec import CROSS_ENTROPY, Shapes, stack_problems
 from headwise.text.settings import TARGET_ONLY, TextSettings
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class TranslationSpec:
 
     name = "translation"
     summary = "text into text: another language, phones, a summary"
+    loss_name = CROSS_ENTROPY
+    command = "translate"
     hub_task = "translation"
     stacks: tuple[Stack, ...] = ("encoder", "decoder")
     kinds: tuple[ModelKind, ...] = get_args(ModelKind)
