@@ -425,6 +425,13 @@ def test_a_setting_without_its_table_is_found():
 
 
 @pytest.mark.parametrize("task", ["language_model", "masked_language_model"])
+def test_a_window_of_one_token_is_refused(task):
+    """A generator that kept the last 0 tokens of such a window kept all of them."""
+    with pytest.raises(SettingsError, match=r"data.max_tokens must be 2 or more"):
+        resolve(extra={"task": task, "data": {"max_tokens": 1}})
+
+
+@pytest.mark.parametrize("task", ["language_model", "masked_language_model"])
 def test_models_of_plain_text_have_rotary_positions_unless_told_otherwise(task):
     """Sinusoids teach a masked language model little more than frequencies."""
     given = {"task": task, "model": {"positions": "learned"}}

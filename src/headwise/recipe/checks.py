@@ -126,6 +126,11 @@ def _task_problems(recipe: Tables) -> list[str]:
         for name in OPTIONS
         if name != recipe.task and getattr(recipe, name) is not None
     ]
+    if task.pair_format is DOCUMENTS and recipe.data.max_tokens < 2:
+        problems.append(
+            f"data.max_tokens must be 2 or more for task = {recipe.task!r}, which "
+            f"learns tokens from others of a window, not {recipe.data.max_tokens}"
+        )
     if recipe.training.measure not in ("loss", *task.measures):
         problems.append(
             f"training.measure must be one of loss, {', '.join(task.measures)} for "
