@@ -5,10 +5,11 @@ import shutil
 import tempfile
 
 import pytest
+from tests.text_metrics import NOT_OF_TEXT
 
 from headwise.decoding.warnings import CUT_OFF
 from headwise.errors import ResourceError
-from headwise.metrics.registry import METRICS, NEED_LANGUAGE, NEED_NUMBERS, NEED_TREES
+from headwise.metrics.registry import METRICS, NEED_LANGUAGE
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_every_score_has_its_name_and_signature(headwise, tiny_run, text):
     assert ter.startswith("TER ")
 
 
-@pytest.mark.parametrize("name", sorted(METRICS.keys() - NEED_NUMBERS - NEED_TREES))
+@pytest.mark.parametrize("name", sorted(METRICS.keys() - NOT_OF_TEXT))
 def test_every_metric_can_be_asked_for(headwise, tiny_run, text, name):
     language = ["--language", "de"] if name in NEED_LANGUAGE else []
     found = headwise("evaluate", tiny_run, *text, "--metric", name, *language)

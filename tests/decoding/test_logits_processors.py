@@ -9,7 +9,6 @@ from headwise.decoding.banned_text import banned_text
 from headwise.decoding.logits_processors import (
     RULES,
     RuleFacts,
-    ban_sequences,
     exact_count,
     min_length,
     no_repeat_ngrams,
@@ -32,14 +31,6 @@ def after(rule, written, scores=(-1.0, -2.0, -3.0, -4.0)):
 
 def test_suppressed_tokens_are_forbidden():
     assert after(suppress_tokens([1, 3]), []) == [-1, LOW, -3, LOW]
-
-
-def test_a_sequence_is_banned_at_its_last_token_only():
-    rule = ban_sequences([[1, 2], [3]])
-
-    assert after(rule, []) == [-1, -2, -3, LOW]
-    assert after(rule, [1]) == [-1, -2, LOW, LOW]
-    assert after(rule, [1, 0]) == [-1, -2, -3, LOW]
 
 
 def test_no_bigram_is_repeated():

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.text_metrics import NOT_OF_TEXT
 
 from headwise.errors import UsageError
 from headwise.metrics import registry
@@ -12,8 +13,6 @@ from headwise.metrics.registry import (
     CAN_RESAMPLE,
     METRICS,
     NEED_LANGUAGE,
-    NEED_NUMBERS,
-    NEED_TREES,
     measure,
 )
 
@@ -102,7 +101,7 @@ def test_an_interval_comes_when_asked_for():
     assert str(score) == f"BLEU {score.value:.1f} ± {score.interval:.1f}"
 
 
-OF_TEXT = sorted(METRICS.keys() - NEED_NUMBERS - NEED_TREES)
+OF_TEXT = sorted(METRICS.keys() - NOT_OF_TEXT)
 
 
 def perfect(name):

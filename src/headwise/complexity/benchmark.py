@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headwise.complexity.counting import count_multiply_adds, longest_chain
 from headwise.complexity.crossovers import (
@@ -160,9 +160,7 @@ def measure_complexity(
             case: partial(layer, inputs.of(case[1])) for case, layer in layers.items()
         }
         timings = measure(calls, seconds, clock)
-        costs = [
-            _layer_cost(name, settings, timings, memory, layers) for name in LAYERS
-        ]
+        costs = [_layer_cost(name, settings, timings, memory) for name in LAYERS]
         crossovers = list(_crossovers(settings, clock, say))
     return Complexity(
         settings=settings,
@@ -191,7 +189,6 @@ def _layer_cost(
     settings: ComplexitySettings,
     timings: Mapping[tuple[str, Sizes], Timing],
     memory: Mapping[tuple[str, Sizes], int],
-    layers: Mapping[tuple[str, Sizes], nn.Module],
 ) -> LayerCost:
     kind = LAYERS[name]
     points = []

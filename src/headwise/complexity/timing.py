@@ -49,7 +49,6 @@ def measure(
     cases: Mapping[Case, Callable[[], object]],
     seconds: float,
     clock: Callable[[], float],
-    on_round: Callable[[int], None] = lambda round: None,
 ) -> dict[Case, Timing]:
     """Time all ``cases`` in turn, in rounds of random order, for about ``seconds``.
 
@@ -67,7 +66,6 @@ def measure(
             for case in order:
                 samples[case] += _visit(cases[case], calls[case], clock)
             rounds += 1
-            on_round(rounds)
     return {
         case: Timing(median(found), min(found), len(found))
         for case, found in samples.items()

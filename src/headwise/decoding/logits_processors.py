@@ -52,23 +52,6 @@ def suppress_tokens(tokens: Sequence[int]) -> Rule:
     return rule
 
 
-def ban_sequences(sequences: Sequence[Sequence[int]]) -> Rule:
-    """Forbid these sequences of tokens."""
-
-    def rule(scores: Tensor, context: RuleContext) -> Tensor:
-        length = context.tokens.shape[1]
-        for *before, last in sequences:
-            if len(before) > length:
-                continue
-            tail = context.tokens[:, length - len(before) :]
-            banned = torch.tensor(before, dtype=tail.dtype, device=tail.device)
-            matches = (tail == banned).all(dim=1)
-            scores[matches, last] = -math.inf
-        return scores
-
-    return rule
-
-
 def no_repeat_ngrams(size: int) -> Rule:
     """Forbid every sequence of ``size`` tokens that the output already contains.
 

@@ -35,12 +35,6 @@ METRICS: dict[str, Callable[..., Score]] = {
 NEED_LANGUAGE = frozenset({"multi30k-bleu"})
 """Metrics that need the ``language`` of the text."""
 
-NEED_NUMBERS = frozenset({"rmse", "pearson"})
-"""Metrics of numbers."""
-
-NEED_TREES = frozenset({"bracket-f1", "complete-match"})
-"""Metrics of trees in brackets; all others are of text."""
-
 CAN_RESAMPLE = frozenset({"bleu", "chrf", "ter", "multi30k-bleu"})
 """Metrics with bootstrap confidence intervals (sacreBLEU)."""
 

@@ -20,8 +20,6 @@ from typing import Literal
 from headwise.sample_data.coreference_relations import RELATIONS, Relation
 from headwise.sample_data.splits import Sizes, Splits, split
 
-PRONOUN = "it"
-
 REASONS = (
     "{clause} because it was too {adjective}.",
     "{clause}, because it was far too {adjective}.",
