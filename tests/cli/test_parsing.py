@@ -142,6 +142,8 @@ def test_evaluation_is_the_metric_computed_from_the_trees(headwise, parser, tmp_
     assert len(outputs) == 3
     assert rows["all"]["f1"] == pytest.approx(expected.all.f1, abs=1e-3)
     assert rows["all"]["matched"] == expected.all.matched
+    for name in ("average_crossing", "no_crossing", "two_or_less_crossing"):
+        assert rows["all"][name] == pytest.approx(getattr(expected.all, name), abs=1e-3)
     assert rows["up to 40 words"]["sentences"] == 2
     assert rows["up to 40 words"]["precision"] == pytest.approx(
         expected.short.precision, abs=1e-3
@@ -152,12 +154,16 @@ def test_evaluation_is_the_metric_computed_from_the_trees(headwise, parser, tmp_
 
 def test_the_table_of_scores(headwise, parser, treebank):
     found = headwise("evaluate", parser, treebank, "--beam", 21)
-    head, everything, *_, signature = found.out.splitlines()
+    head, everything, *_, crossing, signature = found.out.splitlines()
 
     assert head.split() == [
         *("sentences", "precision", "recall", "F1", "complete", "match")
     ]
     assert everything.split()[:2] == ["all", "150"]
+    assert re.fullmatch(
+        r"crossing brackets: [\d.]+ a sentence, none in [\d.]+%, 2 or less in [\d.]+%",
+        crossing,
+    )
     assert signature == "evalb:COLLINS|labelled:yes|length:all"
 
 

@@ -15,6 +15,9 @@ from headwise.wording import count_of
 COLUMNS = ("precision", "recall", "f1", "exact_match")
 """Scores of :class:`BracketCounts`, in percent."""
 
+CROSSING = ("average_crossing", "no_crossing", "two_or_less_crossing")
+"""EVALB's scores of crossing brackets: of a sentence, and in percent of sentences."""
+
 
 def print_bracket_table(
     outputs: Sequence[str], references: Sequence[str], *, as_json: bool
@@ -43,6 +46,11 @@ def print_bracket_table(
                 f"{name:<16}{row.sentences:>10,}{values[0]:>11}{values[1]:>8}"
                 f"{values[2]:>7}{values[3]:>16}"
             )
+        average, none, two_or_less = (getattr(scores.all, name) for name in CROSSING)
+        output(
+            f"crossing brackets: {average:.2f} a sentence, none in {none:.1f}%, "
+            f"2 or less in {two_or_less:.1f}%"
+        )
         output(scores.score.signature)
     for error in scores.errors[:3]:
         say(error)
@@ -54,5 +62,5 @@ def print_bracket_table(
 
 
 def _table(counts: BracketCounts) -> dict[str, float | int]:
-    computed = {name: round(getattr(counts, name), 4) for name in COLUMNS}
+    computed = {name: round(getattr(counts, name), 4) for name in COLUMNS + CROSSING}
     return {**computed, **asdict(counts)}
