@@ -27,13 +27,12 @@ CONFIG = TransformerConfig(
 def test_without_kernels_pytorch_decodes(monkeypatch, tmp_path):
     """A model gets the PyTorch decoder, and whoever asks is told why."""
     model = Transformer(CONFIG, 50).eval()
-    refused = NativeLibraryError("no library")
 
     def none():
-        raise refused
+        raise NativeLibraryError("no library")
 
     monkeypatch.setattr("headwise.backends.native.weights.kernels", none)
-    monkeypatch.setattr(library, "_outcome", lambda: refused)
+    monkeypatch.setattr(library, "_library_or_reason", lambda: "no library")
 
     assert isinstance(make_decoder(model), TorchDecoder)
     assert isinstance(make_decoder(model, native=True), TorchDecoder)

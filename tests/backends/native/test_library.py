@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import shutil
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -227,6 +230,25 @@ def test_structs_of_another_size_are_refused():
         check_sizes(library.library(), (Matrix, Matrix))
 
 
+@pytest.mark.parametrize("ask", [library.why_unavailable, library.library])
+def test_asking_in_vain_keeps_no_caller_alive(monkeypatch, ask):
+    """An error that was raised again and again kept every batch of a training."""
+    find = functools.cache(library._library_or_reason.__wrapped__)
+    monkeypatch.setattr(library, "_library_or_reason", find)
+    monkeypatch.setenv(library.SWITCH, "off")
+
+    class Held:
+        pass
+
+    def call():
+        held = Held()
+        with contextlib.suppress(NativeLibraryError):
+            ask()
+        return weakref.ref(held)
+
+    assert [call()() for _ in range(3)] == [None] * 3
+
+
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda each: each.name)
 def test_every_variant_that_this_processor_can_run_is_there(variant):
     """Or else the tests of the native library would all be skipped."""
@@ -240,7 +262,7 @@ def test_imports_load_nothing():
     code = (
         "import headwise.model, headwise.inference.translator\n"
         "from headwise.backends.native import library\n"
-        "print(library._outcome.cache_info().currsize)"
+        "print(library._library_or_reason.cache_info().currsize)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, timeout=120, stdout=subprocess.PIPE
