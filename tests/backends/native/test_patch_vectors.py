@@ -15,6 +15,7 @@ from tests.model.dropout_replay import replay_dropout
 from tests.model.one_stack_choices import OF_BACKENDS
 from tests.torch_threads import torch_threads
 
+from headwise.backends.native import gradients
 from headwise.backends.native.decoder import NativeDecoder
 from headwise.backends.native.encoder import NativeEncoder, NativeEncoding
 from headwise.backends.native.patch_vectors import look_up
@@ -211,6 +212,16 @@ def test_gradient_accumulation_adds_as_torch_does(name):
 
     for found, *parts in zip(model.parameters(), *apart, strict=True):
         assert torch.equal(found.grad, parts[0] + parts[1] + parts[2])
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_gradients_of_earlier_pictures_are_freed(name):
+    """No later batch has their table of vectors, so none could use their buffers."""
+    model = MAKE[name]()
+    for _ in range(3):
+        natively(name, model)
+
+    assert not gradients._kept_buffers.get(model)
 
 
 @pytest.mark.parametrize("name", MAKE)

@@ -92,6 +92,11 @@ class GradientBuffers:
             output=Linear() if output is None else self._matrix(*output),
         )
 
+    @property
+    def has_table(self) -> bool:
+        """Whether ``struct`` points at a table of one batch: no other can use it."""
+        return self._vectors is not None
+
     def is_free(self) -> bool:
         """Tell whether nobody has a gradient of an earlier batch any more."""
         return self._lent() is None
@@ -289,6 +294,8 @@ def take_buffers(
 
 def give_back(model: NativeModel, buffers: GradientBuffers) -> None:
     """Let later batches have ``buffers``, once nobody has its gradients any more."""
+    if buffers.has_table:
+        return
     kept = _kept_buffers.setdefault(model, [])
     kept.append(buffers)
     del kept[:-MAX_KEPT]
