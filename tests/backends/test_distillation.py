@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from tests.backends.native.test_training import batch_of
+from tests.model.variant_choices import CHOICES
 
 from headwise.backends.distillation import Teachers
 from headwise.backends.pytorch.install_fused import use_backend
@@ -73,6 +74,20 @@ def test_the_loss_is_that_of_the_formula():
         0.3,
     )
     torch.testing.assert_close(found.total, expected.total, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+def test_teachers_that_are_variants_are_run_as_written(choice):
+    """Whatever backend the student has: the fused functions know no variants."""
+    student = use_backend(made(1, dropout=0.0).train(), "auto")
+    teacher, given = made(5, **choice).eval(), batch()
+    logits = [reference_logits(each, given) for each in (student, teacher)]
+
+    found = Teachers([teacher], 0.3).loss(student, given, smoothing=0.1)
+
+    expected = distillation_loss(logits[0], logits[1:], given.target.tokens, 0.1, 0.3)
+    for ours, formula in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, formula, rtol=1e-5, atol=1e-4)
 
 
 def test_teachers_have_no_dropout_and_no_gradient():

@@ -57,7 +57,9 @@ class Teachers:
         Teachers see the very batch: words that are dropped, noise and segmentations
         that were drawn.
         """
-        as_written = model.backend == "reference" or why_reference_only(model)
+        as_written = model.backend == "reference" or any(
+            why_reference_only(each) for each in (model, *self.models)
+        )
         compute = self._as_written if as_written else self._projected
         found = compute(model, batch, smoothing)
         if batch.weight == 1:
