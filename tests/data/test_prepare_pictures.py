@@ -86,7 +86,9 @@ def test_the_budget_of_a_batch_is_in_patches(corpus):
 
     assert max(map(len, batches)) == 3  # of 6 patches and the [class] token
     assert sorted(i for b in batches for i in b.indices.tolist()) == [*range(32)]
-    dummy = largest_batch(*corpus.facts.train.longest, 21, corpus.facts.ends, 4)
+    dummy = largest_batch(
+        *corpus.facts.train.longest, 21, ends=corpus.facts.ends, patch_values=4
+    )
     assert dummy.source.tokens.shape == (18, 4)
 
 

@@ -17,6 +17,7 @@ from headwise.text.settings import TextSettings
 from headwise.text.vocabulary import UNKNOWN
 from headwise.training.data_loader import (
     augmentation_note,
+    largest_training_batch,
     load_batches,
     make_dummy_batches,
     prefetch,
@@ -49,6 +50,17 @@ def test_each_rank_loads_its_batches_of_a_step_and_knows_the_position_of_all(cor
         assert [batch is None for _, batch in found] == [
             at.index_in_step != rank for at, _ in found
         ]
+
+
+def test_of_batches_with_a_number_of_pairs_none_is_larger_than_the_largest(corpus):
+    settings = replace(QUICK, batch_pairs=7)
+    order = training_order(corpus, settings, seed=1)
+
+    largest = largest_training_batch(corpus, order, settings)
+
+    assert len(largest) == 7
+    for indices in order.epoch(0):
+        assert order.make_batch(0, indices).padded_tokens <= largest.padded_tokens
 
 
 def test_word_dropout_depends_on_seed_and_position_alone(corpus):

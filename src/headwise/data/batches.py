@@ -206,16 +206,20 @@ def largest_batch(
     longest_source: int,
     longest_target: int,
     batch_tokens: int,
+    batch_pairs: int | None = None,
     ends: tuple[bool, bool] = (True, True),
     patch_values: int | None = None,
 ) -> Batch:
     """Return a dummy batch of the largest size, to test memory before step 1.
 
-    The lengths are of the longest sides in the corpus, in tokens without END; ``ends``
-    says which sides it follows. Of pictures a source token is a patch, of
-    ``patch_values`` numbers.
+    It has ``batch_pairs`` rows; None: as many as ``batch_tokens`` allow. The lengths
+    are of the longest sides in the corpus, in tokens without END; ``ends`` says which
+    sides it follows. Of pictures a source token is a patch, of ``patch_values``
+    numbers.
     """
-    rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
+    rows = batch_pairs
+    if rows is None:
+        rows = max(1, batch_tokens // (max(longest_source, longest_target) + 1))
     source, target = (
         Side(np.full(rows * longest, ANY_TOKEN), np.full(rows, longest))
         for longest in (longest_source, longest_target)
@@ -243,11 +247,13 @@ def worst_case_batches(
     middle = (mean + max(longest)) // 2
     batches = []
     for source, target in (longest, (mean, mean), (middle, middle)):
-        width = max(source, target) + 1
-        tokens = batch_tokens if batch_pairs is None else batch_pairs * width
         if not ends[1]:  # such as labels, of which a source has one
             target = min(target, facts.longest_target)
-        batches.append(largest_batch(source, target, tokens, ends, patch_values))
+        batches.append(
+            largest_batch(
+                source, target, batch_tokens, batch_pairs, ends, patch_values
+            )
+        )
     return batches
 
 

@@ -163,9 +163,13 @@ def largest_training_batch(
 ) -> Batch:
     """Return a dummy batch as large as the largest that training may have."""
     facts = corpus.facts
-    longest = planned_facts(corpus, order).longest
-    tokens = settings.example_tokens if settings.batch_pairs is None else 1
-    return largest_batch(*longest, tokens, facts.ends, facts.patch_values)
+    return largest_batch(
+        *planned_facts(corpus, order).longest,
+        settings.example_tokens,
+        settings.batch_pairs,
+        facts.ends,
+        facts.patch_values,
+    )
 
 
 def make_dummy_batches(
