@@ -12,10 +12,11 @@ from headwise.backends.native import measured_speed
 from headwise.backends.native import training as native_training
 from headwise.backends.native.library import Build
 from headwise.backends.native.training import why_not_native
+from headwise.backends.reference import why_variant
 from headwise.data.batches import make_batch
 from headwise.errors import ResourceError, SettingsError
 from headwise.openmp import num_threads
-from headwise.training import gradient_accumulation
+from headwise.training import gradient_accumulation, micro_batch
 from headwise.training.distributed import hardware_changed_warning
 from headwise.training.micro_batch import MicroBatchRunner
 
@@ -164,7 +165,7 @@ def native_build(monkeypatch):
 
     def made(build):
         monkeypatch.setattr(gradient_accumulation, "build", lambda: build)
-        monkeypatch.setattr(gradient_accumulation, "why_not_native", lambda model: None)
+        monkeypatch.setattr(micro_batch, "why_not_native", lambda model: None)
 
     return made
 
@@ -205,6 +206,25 @@ def test_bf16_that_was_never_measured_is_used_on_request(
     )
     assert f"; {trained_in}; native library v4-bf16 by " in state.trained_on
     assert (said in recorder.said) == (precision == "auto")
+
+
+@pytest.mark.parametrize(("amx", "expected"), [(True, "bf16"), (False, "float32")])
+@pytest.mark.parametrize("config", [SMALL, replace(SMALL, positions="alibi")])
+def test_auto_takes_the_precision_of_the_backend_that_trains(
+    make_trainer, native_build, monkeypatch, config, amx, expected
+):
+    """PyTorch trains variants; dot products of the native library do not help it."""
+    native_build(V4)
+    monkeypatch.setattr(micro_batch, "why_not_native", why_variant)
+    monkeypatch.setattr(micro_batch, "fastest_precision", lambda: "of the library")
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+
+    trainer = make_trainer(replace(QUICK, precision="auto"), config=config)
+
+    natively = config is SMALL
+    found = f"; {'of the library' if natively else expected}; "
+    assert found in trainer.gradients.trained_on
+    assert ("native library" in trainer.gradients.trained_on) == natively
 
 
 @pytest.mark.parametrize(

@@ -250,9 +250,7 @@ def worst_case_batches(
         if not ends[1]:  # such as labels, of which a source has one
             target = min(target, facts.longest_target)
         batches.append(
-            largest_batch(
-                source, target, batch_tokens, batch_pairs, ends, patch_values
-            )
+            largest_batch(source, target, batch_tokens, batch_pairs, ends, patch_values)
         )
     return batches
 

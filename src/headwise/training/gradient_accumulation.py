@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import partial
 
 from torch import Tensor, nn
 
-from headwise.backends.distillation import WHY_NOT_NATIVE, Teachers
+from headwise.backends.distillation import Teachers
 from headwise.backends.native.customization_check import find_customization
 from headwise.backends.native.library import build
 from headwise.backends.native.measured_speed import why_not_bf16
-from headwise.backends.native.training import why_not_native
 from headwise.backends.reference import why_variant
 from headwise.data.ragged_batch import Batch
 from headwise.errors import ResourceError, SettingsError
@@ -27,11 +26,7 @@ from headwise.training.cpu_data_parallel import (
 )
 from headwise.training.distributed import Ranks
 from headwise.training.fsdp import ShardedPasses, gather_full, parts_to_shard
-from headwise.training.micro_batch import (
-    MicroBatch,
-    MicroBatchRunner,
-    prepare_model,
-)
+from headwise.training.micro_batch import MicroBatch, MicroBatchRunner
 from headwise.training.nan_checks import first_non_finite
 from headwise.training.settings import TrainingSettings
 from headwise.training.step_result import Scalar, SummedLoss
@@ -96,35 +91,32 @@ class GradientAccumulator:
         self.on_message = on_message
         self.check_stop = check_stop
         _check_variants(model, settings, ranks)
-        self._has_teachers = teachers is not None
         # Frozen weights, hooks, teachers and the running statistics of batch
         # normalization exist in this process only, not in the workers.
         alone = (
-            self._has_teachers
+            teachers is not None
             or find_customization(model) is not None
             or model.config.norm_kind == "batch"
         )
-        prepare_model(model, settings)  # else it is not known what trains it
-        num_workers = 1
-        if not alone:
-            num_workers = choose_num_workers(
-                settings, model.device, ranks, natively=self._trains_natively
-            )
         self._runner = MicroBatchRunner(
             task.loss,
             model,
             settings,
             seed=seed,
-            num_workers=num_workers,
             two_pass_loss=task.two_pass_loss,
             teachers=teachers,
         )
-        if settings.backend == "native" and (reason := self._why_not_native()):
+        reason = self._runner.why_not_native()
+        if settings.backend == "native" and reason:
             raise SettingsError(
                 [
                     f"training.backend = 'native' cannot be used: {reason}; 'auto' "
                     "trains by PyTorch then"
                 ]
+            )
+        if not alone:
+            self._runner.num_workers = choose_num_workers(
+                settings, model.device, ranks, natively=reason is None
             )
         self._runner.async_metrics &= ranks.size == 1
         self.workers = WorkerPool(
@@ -132,7 +124,7 @@ class GradientAccumulator:
             task.describe(model.config),
             settings,
             seed=seed,
-            count=num_workers - 1,
+            count=self._runner.num_workers - 1,
         )
         self._sharded: ShardedPasses | None = None
         if ranks.size > 1 and settings.devices == "shard":
@@ -156,13 +148,8 @@ class GradientAccumulator:
 
     def step_threads(self) -> AbstractContextManager[None]:
         """Return the context of a step: torch has one thread where kernels train."""
-        return torch_in_one_thread() if self._trains_natively else nullcontext()
-
-    @cached_property
-    def _trains_natively(self) -> bool:
-        backend, device = self.settings.backend, self.model.device
-        may_be_native = backend in ("auto", "native") and device.type == "cpu"
-        return may_be_native and not self._why_not_native()
+        natively = self._runner.trains_natively
+        return torch_in_one_thread() if natively else nullcontext()
 
     @property
     def start_notes(self) -> tuple[str | None, ...]:
@@ -172,23 +159,18 @@ class GradientAccumulator:
     @property
     def backend_note(self) -> str | None:
         """A message that says which backend ``auto`` took on a CPU, and why."""
-        settings = self.settings
-        on_cpu = self._runner.device.type == "cpu"
-        if settings.backend != "auto" or not on_cpu:
+        if self.settings.backend != "auto" or self._runner.device.type != "cpu":
             return None
-        if reason := self._why_not_native():
+        if reason := self._runner.why_not_native():
             return f"training by PyTorch: {reason}"
         return f"training by the native backend, with {build().vectors}"
 
     @property
     def precision_note(self) -> str | None:
         """A message that says why ``auto`` took float32 though the library has bf16."""
-        settings = self.settings
-        on_cpu = self._runner.device.type == "cpu"
-        may_be_native = on_cpu and settings.backend in ("auto", "native")
-        if settings.precision != "auto" or not may_be_native:
+        if self.settings.precision != "auto" or not self._runner.trains_natively:
             return None
-        if self._why_not_native() or (reason := why_not_bf16()) is None:
+        if (reason := why_not_bf16()) is None:
             return None
         return f"training in float32: {reason}; training.precision = 'bf16' uses it"
 
@@ -199,16 +181,12 @@ class GradientAccumulator:
         Checkpoints store this text (``TrainingState.trained_on``), so it stays literal.
         """
         runner = self._runner
-        backend = self.settings.backend
-        way = BACKENDS_IN_CHECKPOINTS[backend]
-        if backend in ("auto", "native") and not self._why_not_native():
+        way = BACKENDS_IN_CHECKPOINTS[self.settings.backend]
+        if runner.trains_natively:
             way = f"native library {build()}"
         return self.ranks.describe_hardware(
             runner.device, runner.precision, runner.num_workers, way
         )
-
-    def _why_not_native(self) -> str | None:
-        return WHY_NOT_NATIVE if self._has_teachers else why_not_native(self.model)
 
     def close(self) -> None:
         """End the data-parallel workers."""

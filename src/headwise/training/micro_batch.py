@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from headwise.backends.api import GenerativeModel
 from headwise.backends.cuda.cuda_graph_training import CudaGraphTraining
-from headwise.backends.distillation import Teachers
+from headwise.backends.distillation import WHY_NOT_NATIVE, Teachers
 from headwise.backends.native.measured_speed import fastest_precision
-from headwise.backends.native.training import why_too_long
+from headwise.backends.native.training import why_not_native, why_too_long
 from headwise.backends.pytorch.install_fused import use_backend
 from headwise.backends.pytorch.torch_compile_training import (
     TorchCompileTraining,
@@ -283,12 +283,22 @@ class MicroBatchRunner:
         """The dtype of matrix products: ``float32``, or ``bf16`` where it is faster."""
         if self.settings.precision != "auto":
             return self.settings.precision
-        on_cpu = self.device.type == "cpu"
-        may_be_native = on_cpu and self.settings.backend in ("auto", "native")
-        if may_be_native and (measured := fastest_precision()):
+        if self.trains_natively and (measured := fastest_precision()):
             return measured
-        gains = not on_cpu or torch.cpu._is_amx_tile_supported()
+        gains = self.device.type != "cpu" or torch.cpu._is_amx_tile_supported()
         return "bf16" if gains else "float32"
+
+    @cached_property
+    def trains_natively(self) -> bool:
+        """Whether the native backend trains the model, first asked before step 1."""
+        return self.why_not_native() is None
+
+    def why_not_native(self) -> str | None:
+        """Return why the native backend does not train the model; None if it does."""
+        backend = self.settings.backend
+        if backend not in ("auto", "native"):
+            return f"training.backend = {backend!r} is another"
+        return WHY_NOT_NATIVE if self._teachers else why_not_native(self.model)
 
 
 class _LossModule(nn.Module):
