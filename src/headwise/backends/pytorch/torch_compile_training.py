@@ -120,6 +120,6 @@ def explain_compile_errors() -> Iterator[None]:
         reason = str(error).strip().split("\n")[0]
         raise ResourceError(
             f"torch could not compile the model ({type(error).__name__}: {reason}). "
-            "training.kernels = 'compiled' needs Triton on a GPU and a C++ compiler on "
-            "a CPU; 'fast' needs neither"
+            "training.backend = 'torch_compile' needs Triton on a GPU and a C++ "
+            "compiler on a CPU; 'auto' needs neither"
         ) from error
