@@ -1,5 +1,7 @@
 """Ragged batches: to pad them loses nothing, and rows are taken without padding."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -122,6 +124,19 @@ def test_a_batch_moves_to_a_device_as_it_is():
         assert {side.tokens.device.type, side.offsets.device.type} == {"meta"}
         assert side.padded_shape == (2, 3)
     assert batch.indices.device.type == "cpu"  # messages name them
+
+
+def test_pictures_stay_bytes_on_a_device():
+    """Joined with offsets, they became numbers of eight bytes each."""
+    values = torch.zeros(3, 4, dtype=torch.uint8)
+    pictures = RaggedTokens.from_lengths(values, torch.tensor([1, 2]))
+    batch = replace(batch_of(([5], [7]), ([8], [9, 10])), source=pictures)
+
+    moved = batch.to("meta")
+
+    assert moved.source.tokens.shape == (3, 4)
+    assert moved.source.tokens.dtype == torch.uint8
+    assert moved.source.offsets.dtype == torch.int64
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

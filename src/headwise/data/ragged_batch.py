@@ -235,7 +235,7 @@ class Batch:
 def copy_together(
     tensors: Sequence[Tensor], device: torch.device | str
 ) -> Sequence[Tensor]:
-    """Return tensors of one type on ``device``, sent as one.
+    """Return tensors on ``device``, those of one dtype sent as one.
 
     Each copy to a GPU has a fixed cost, which is more than that of a few thousand
     tokens.
@@ -243,9 +243,14 @@ def copy_together(
     device = torch.device(device)
     if tensors[0].device == device:
         return tensors
-    joined = torch.cat([each.flatten() for each in tensors])
-    if device.type == "cuda" and joined.device.type == "cpu":
-        joined = joined.pin_memory()
-    copied = joined.to(device, non_blocking=True)
-    pieces = torch.split(copied, [each.numel() for each in tensors])
-    return [piece.view_as(each) for piece, each in zip(pieces, tensors, strict=True)]
+    moved = list(tensors)
+    for dtype in dict.fromkeys(each.dtype for each in tensors):
+        places = [n for n, each in enumerate(tensors) if each.dtype == dtype]
+        joined = torch.cat([tensors[n].flatten() for n in places])
+        if device.type == "cuda" and joined.device.type == "cpu":
+            joined = joined.pin_memory()
+        copied = joined.to(device, non_blocking=True)
+        pieces = torch.split(copied, [tensors[n].numel() for n in places])
+        for n, piece in zip(places, pieces, strict=True):
+            moved[n] = piece.view_as(tensors[n])
+    return moved
