@@ -18,7 +18,10 @@ def test_the_recipe_comes_back(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("training = {", "is not valid TOML"), ("trainings = 1", "trainings is not a setting")],
+    [
+        ("training = {", "is not valid TOML"),
+        ("trainings = 1", "trainings is not a setting"),
+    ],
 )
 def test_what_is_no_recipe_is_refused_with_its_place(tmp_path, content, said):
     path = tmp_path / "recipe.toml"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from html import escape
 
@@ -20,7 +19,7 @@ from headwise.complexity.tables import (
     path_rows,
     sizes_text,
 )
-from headwise.reports.page import facts, page
+from headwise.reports.page import facts, moment, page
 from headwise.wording import duration
 
 LOOKS: dict[str, tuple[int, Dash]] = {
@@ -93,7 +92,7 @@ def complexity_page(result: Complexity, *, written: float) -> str:
             _table("Crossovers", crossover_rows(result)),
             "<h2>Notes</h2>",
             *(_about(f"{each[0].upper()}{each[1:]}.") for each in notes(result)),
-            f"<footer>Written by headwise complexity, {_moment(written)}.</footer>",
+            f"<footer>Written by headwise complexity, {moment(written)}.</footer>",
         ]
     )
     return page("Table 1, counted and measured", body, written=written)
@@ -239,7 +238,3 @@ def _table(name: str, rows: Rows) -> str:
 
 def _about(text: str) -> str:
     return f'<p class="lead">{escape(text)}</p>'
-
-
-def _moment(now: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))

@@ -51,16 +51,15 @@ def log_plot(
     marks = "".join(_marks(each, x, y, x_name, format_y) for each in curves)
     ticks = sorted({x for each in curves for x, _ in each.points})
     names = "".join(
-        f'<text class="x" x="{_across(x, tick)}" y="100%" dy="18">{tick:.0f}</text>'
+        f'<text class="x" x="{x.across(tick)}" y="100%" dy="18">{tick:.0f}</text>'
         for tick in _apart(ticks, x)
     )
     side = "".join(
-        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">{format_y(tick)}</text>'
+        f'<text x="100%" y="{y.down(tick)}" dx="-8" dy="4">{format_y(tick)}</text>'
         for tick in y.ticks()
     )
     grid = "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{_down(y, tick)}" '
-        f'y2="{_down(y, tick)}"/>'
+        f'<line class="grid" x1="0" x2="100%" y1="{y.down(tick)}" y2="{y.down(tick)}"/>'
         for tick in y.ticks()
     )
     axis = f'<text x="100%" y="100%" dx="-8" dy="18">{escape(x_name)}</text>'
@@ -100,7 +99,7 @@ def _marks(
     curve: Curve, x: Scale, y: Scale, x_name: str, format_y: Callable[[float], str]
 ) -> str:
     return "".join(
-        f'<circle class="mark c{curve.colour}" cx="{_across(x, a)}" cy="{_down(y, b)}" '
+        f'<circle class="mark c{curve.colour}" cx="{x.across(a)}" cy="{y.down(b)}" '
         f'r="3.5"><title>{escape(curve.name)}, {escape(x_name)} = {a:.0f}: '
         f"{format_y(b)}</title></circle>"
         for a, b in curve.points
@@ -124,11 +123,3 @@ def _description(title: str, curves: Sequence[Curve]) -> str:
         for each in curves
     )
     return f"{title}. {'; '.join(ends)}."
-
-
-def _across(x: Scale, value: float) -> str:
-    return f"{100 * x.position(value):.2f}%"
-
-
-def _down(y: Scale, value: float) -> str:
-    return f"{100 * (1 - y.position(value)):.2f}%"

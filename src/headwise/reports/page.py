@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import time
 from functools import cache
 from html import escape
 from importlib.resources import files
+
+RELOAD_SECONDS = 30
+"""How often an open page reloads while what it reports is running."""
 
 
 def page(title: str, body: str, *, written: float, reload_seconds: int = 0) -> str:
@@ -16,8 +20,8 @@ def page(title: str, body: str, *, written: float, reload_seconds: int = 0) -> s
     """
     style, script = _asset("page.css"), _asset("page.js")
     policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; "
-        f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{content_hash(style)}'; "
+        f"script-src '{content_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     running = f' data-running="{reload_seconds}"' if reload_seconds else ""
     without_script = (
@@ -53,6 +57,12 @@ def _asset(name: str) -> str:
     return (files("headwise.reports") / name).read_text(encoding="utf-8")
 
 
-def _hash(text: str) -> str:
+def content_hash(text: str) -> str:
+    """Return the hash that names a style or a script in a security policy."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def moment(now: float) -> str:
+    """Return a Unix time as local date and time with its offset."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))

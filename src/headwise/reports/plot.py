@@ -118,8 +118,7 @@ def _keys(series: Sequence[Series]) -> str:
 def _side(y: Scale) -> str:
     """Return the tick labels of the y axis."""
     texts = "".join(
-        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">'
-        f"{format_value(tick)}</text>"
+        f'<text x="100%" y="{y.down(tick)}" dx="-8" dy="4">{format_value(tick)}</text>'
         for tick in y.ticks()
     )
     step = '<text x="100%" y="100%" dx="-8" dy="18">step</text>'
@@ -128,17 +127,16 @@ def _side(y: Scale) -> str:
 
 def _area(plot: Plot, series: Sequence[Series], x: Scale, y: Scale) -> str:
     lines = [
-        f'<line class="grid" x1="0" x2="100%" y1="{_down(y, tick)}" '
-        f'y2="{_down(y, tick)}"/>'
+        f'<line class="grid" x1="0" x2="100%" y1="{y.down(tick)}" y2="{y.down(tick)}"/>'
         for tick in y.ticks()
     ]
     lines += [
-        f'<text class="x {_anchor(x.position(tick))}" x="{_across(x, tick)}" y="100%" '
+        f'<text class="x {_anchor(x.position(tick))}" x="{x.across(tick)}" y="100%" '
         f'dy="18">{format_value(tick)}</text>'
         for tick in x.ticks()
     ]
     lines += [
-        f'<line class="resume" x1="{_across(x, step)}" x2="{_across(x, step)}" y1="0" '
+        f'<line class="resume" x1="{x.across(step)}" x2="{x.across(step)}" y1="0" '
         f'y2="100%"><title>resumed from step {step:,}</title></line>'
         for step in plot.resumes
         if x.low <= step <= x.high
@@ -175,14 +173,14 @@ def _marks(series: Series, x: Scale, y: Scale) -> list[str]:
     marks = []
     if series.spans_are == "bars":
         marks += [
-            f'<line class="bar c{series.colour}" x1="{_across(x, step)}" '
-            f'x2="{_across(x, step)}" y1="{_down(y, low)}" y2="{_down(y, high)}"/>'
+            f'<line class="bar c{series.colour}" x1="{x.across(step)}" '
+            f'x2="{x.across(step)}" y1="{y.down(low)}" y2="{y.down(high)}"/>'
             for step, low, high in series.spans
         ]
     if series.marked or len(series.points) == 1:
         marks += [
-            f'<circle class="mark c{series.colour}" cx="{_across(x, step)}" '
-            f'cy="{_down(y, value)}" r="3.5"/>'
+            f'<circle class="mark c{series.colour}" cx="{x.across(step)}" '
+            f'cy="{y.down(value)}" r="3.5"/>'
             for step, value in series.points
         ]
     return marks
@@ -190,14 +188,6 @@ def _marks(series: Series, x: Scale, y: Scale) -> list[str]:
 
 def _inner(x: Scale, y: Scale, step: float, value: float) -> str:
     return f"{INNER * x.position(step):.1f} {INNER * (1 - y.position(value)):.1f}"
-
-
-def _across(x: Scale, step: float) -> str:
-    return f"{100 * x.position(step):.2f}%"
-
-
-def _down(y: Scale, value: float) -> str:
-    return f"{100 * (1 - y.position(value)):.2f}%"
 
 
 def _anchor(position: float) -> str:
@@ -234,8 +224,14 @@ def _data(series: Sequence[Series], x: Scale, y: Scale) -> str:
 
 def json_for_script(value: object) -> str:
     """Return JSON that is safe inside a script element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return safe_in_script(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def safe_in_script(json_text: str) -> str:
+    """Escape what could end a script element; only texts in JSON have these."""
+    for character in "<>&":
+        json_text = json_text.replace(character, f"\\u{ord(character):04x}")
+    return json_text
 
 
 def _table(series: Sequence[Series]) -> str:

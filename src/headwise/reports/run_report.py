@@ -20,12 +20,9 @@ from headwise.reports.history import (
     ValidationRecord,
 )
 from headwise.reports.listing import run_state
-from headwise.reports.page import facts, page
+from headwise.reports.page import RELOAD_SECONDS, facts, moment, page
 from headwise.reports.plot import figure, json_for_script
 from headwise.wording import duration
-
-RELOAD_SECONDS = 30
-"""How often an open page reloads during training."""
 
 MAX_ROWS = 12
 """Most validations whose samples are shown."""
@@ -272,5 +269,4 @@ def _recipe(text: str) -> str:
 
 
 def _footer(now: float) -> str:
-    moment = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
-    return f"<footer>Written by headwise, {moment}, from log.jsonl.</footer>"
+    return f"<footer>Written by headwise, {moment(now)}, from log.jsonl.</footer>"

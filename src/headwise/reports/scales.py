@@ -37,6 +37,14 @@ class Scale:
         share = (self._transform(value) - low) / (high - low)
         return min(1.0, max(0.0, share))
 
+    def across(self, value: float) -> str:
+        """Return how far to the right of an SVG ``value`` is, as a percentage."""
+        return f"{100 * self.position(value):.2f}%"
+
+    def down(self, value: float) -> str:
+        """Return how far below the top of an SVG ``value`` is, as a percentage."""
+        return f"{100 * (1 - self.position(value)):.2f}%"
+
     def ticks(self, about: int = 5) -> list[float]:
         """Return round values between the ends, ``about`` as many."""
         return self._log_ticks(about) if self.log else self._even_ticks(about)

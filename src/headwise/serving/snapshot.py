@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Any
 from headwise.errors import ResourceError, UsageError
 from headwise.inspection.json_form import FORMAT
 from headwise.inspection.views import VIEWS
-from headwise.reports.plot import json_for_script
+from headwise.reports.page import content_hash
+from headwise.reports.plot import json_for_script, safe_in_script
 from headwise.serving.inspected_model import JSON, InspectedModel
 from headwise.serving.joined_modules import joined_modules
 from headwise.serving.page_files import INDEX, read_page_file
@@ -97,7 +97,7 @@ def recorded(
     """Return an answer as a page has it: JSON that is safe in a script element."""
     media_type, answer = model.answer(question.view, question.table, check_stop)
     if media_type == JSON:
-        found = _safe(answer.decode("utf-8").strip())
+        found = safe_in_script(answer.decode("utf-8").strip())
     else:
         encoded = base64.b64encode(answer).decode("ascii")
         found = json_for_script({"base64": encoded})
@@ -125,7 +125,7 @@ def _single_file(*, title: str, data: str) -> str:
 
     def style(match: re.Match[str]) -> str:
         text = _read(match[1])
-        hashes["style"].append(_hash(text))
+        hashes["style"].append(f"'{content_hash(text)}'")
         return f"<style>{text}</style>"
 
     page = _STYLE.sub(style, page)
@@ -133,7 +133,7 @@ def _single_file(*, title: str, data: str) -> str:
     script = joined_modules(main, _read)
     if "</script" in script.lower() or "<!--" in script:
         raise ValueError("the script of the page would end its own element")
-    hashes["script"].append(_hash(script))
+    hashes["script"].append(f"'{content_hash(script)}'")
     policy = (
         f"default-src 'none'; script-src {' '.join(hashes['script'])}; "
         f"style-src {' '.join(hashes['style'])}; img-src data: blob:; "
@@ -154,13 +154,3 @@ def _read(path: str) -> str:
     if found is None:
         raise FileNotFoundError(f"the inspection page has no file {path}")
     return found[1].decode("utf-8")
-
-
-def _safe(text: str) -> str:
-    """Return JSON that is safe in a script element; only its texts have these."""
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _hash(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from headwise.metrics.score import value_range
-from headwise.reports.page import facts, page
+from headwise.reports.page import RELOAD_SECONDS, facts, moment, page
 from headwise.reports.plot import Plot, Series, figure
 from headwise.sweep.ledger import Ledger
 from headwise.sweep.pruning import Curve
@@ -23,8 +23,6 @@ COLOURS = 4
 
 OTHERS = 5
 """The colour of all other combinations: grey."""
-
-RELOAD_SECONDS = 30
 
 FEW_VALUES = 12
 """Whole numbers of a range that still have a place each."""
@@ -64,7 +62,7 @@ def sweep_report(
             *filter(None, plots),
             "</section>",
             _trials(ledger),
-            f"<footer>Written by headwise, {_moment(now)}, from {ledger.folder.name}/"
+            f"<footer>Written by headwise, {moment(now)}, from {ledger.folder.name}/"
             "trials.jsonl and the logs of the trials.</footer>",
         ]
     )
@@ -209,7 +207,3 @@ def _trials(ledger: Ledger) -> str:
         '<div class="wide fit"><table class="settings"><thead>'
         f"<tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></details>"
     )
-
-
-def _moment(now: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))

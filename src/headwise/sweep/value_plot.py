@@ -49,13 +49,12 @@ def value_plot(path: str, measure: str, marks: Marks, *, scale: Axis = "list") -
         line = _means(marks, values, places, y)
     dots = "".join(
         f'<circle class="mark c{colour}" cx="{100 * places[rounded(x)]:.2f}%" '
-        f'cy="{_down(y, value)}" r="4"><title>{escape(rounded(x))}: '
+        f'cy="{y.down(value)}" r="4"><title>{escape(rounded(x))}: '
         f"{format_value(value)}</title></circle>"
         for x, value, colour in marks
     )
     grid = "".join(
-        f'<line class="grid" x1="0" x2="100%" y1="{_down(y, tick)}" '
-        f'y2="{_down(y, tick)}"/>'
+        f'<line class="grid" x1="0" x2="100%" y1="{y.down(tick)}" y2="{y.down(tick)}"/>'
         for tick in y.ticks()
     )
     names = "".join(
@@ -63,8 +62,7 @@ def value_plot(path: str, measure: str, marks: Marks, *, scale: Axis = "list") -
         for place, text in ticks
     )
     side = "".join(
-        f'<text x="100%" y="{_down(y, tick)}" dx="-8" dy="4">'
-        f"{format_value(tick)}</text>"
+        f'<text x="100%" y="{y.down(tick)}" dx="-8" dy="4">{format_value(tick)}</text>'
         for tick in y.ticks()
     )
     about = f"{measure} of each finished trial, by {path}."
@@ -102,7 +100,3 @@ def _is_number(mark: tuple[Any, float, int]) -> bool:
 
 def _inset(position: float) -> float:
     return MARGIN + (1 - 2 * MARGIN) * position
-
-
-def _down(y: Scale, value: float) -> str:
-    return f"{100 * (1 - y.position(value)):.2f}%"
