@@ -1,6 +1,7 @@
 """Pictures on the command line: run, predict, evaluate, prepare and train."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -187,10 +188,13 @@ def test_a_dry_run_of_prepared_pictures(headwise, tmp_path):
         "prepare", tmp_path / "train", *task, *size, "--out", tmp_path / "c", *TINY
     )
     assert found.code == 0, found.error
+    assert "50 training pictures, 10 for validation" in found.error
     found = headwise(
         "train", tmp_path / "c", "--out", tmp_path / "r", "--dry-run", *TINY
     )
     assert found.code == 0, found.error
+    assert re.search(r"an epoch .* over 50 pictures\n", found.out), found.out
+    assert "pair" not in found.out
 
 
 def test_a_folder_is_no_text(headwise, tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -123,6 +124,10 @@ def test_a_text_file_gives_a_language_model(headwise, tmp_path):
         *("train", tmp_path / "run" / "prepared", "--out", tmp_path / "other"), *TINY
     )
     assert used.replace("run", "other") in trained.error
+    card = (tmp_path / "run" / "best" / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"- `verses.txt`: [\d,]+ lines, weight 1", card), card
+    assert re.search(r"[\d,]+ windows were learned from; ", card)
+    assert " held-out windows, after" in card
 
 
 def test_labels_line_by_line(headwise, classifier):

@@ -13,7 +13,7 @@ from typing import Any
 from headwise.cli.argument_checks import check_files, check_set, check_two_files
 from headwise.cli.corpus_tables import check_sources, table_for
 from headwise.cli.options import say
-from headwise.data.settings import CorpusSettings, DataSettings, Layout
+from headwise.data.settings import CorpusSettings, DataSettings
 from headwise.data.word_pairs import WordPairs, word_pairs
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.interop.unsupported_models import reasons_against
@@ -223,19 +223,15 @@ def _preset_for_data(
     num_pairs = sum(_count(each) for each in corpora)
     if not num_pairs:
         return None
-    task = str(table.get("task", "translation"))
+    task = _task_of(table)
     words = None
     if task == "translation" and not _chooses_tokenizers(table):
         words = _words(corpora, num_pairs)
     preset = preset_for(num_pairs, task, words)
-    found = count_of(num_pairs, NOUNS.get(corpora[0].layout, "pair"))
+    found = count_of(num_pairs, TASKS[task].pair_format.noun)
     of_words = "" if words is None else " of single words"
     on_message(f"{found}{of_words}: preset {preset} (--preset chooses another)")
     return preset
-
-
-NOUNS: dict[Layout, str] = {"text": "line", "pictures": "picture"}
-"""Layout of a corpus -> what it is counted in, unless that is pairs."""
 
 
 OTHER_TOKENIZERS = {

@@ -100,9 +100,9 @@ def prepare(
         languages=recipe.languages,
         say=say,
     )
-    train = corpus.facts.train
+    noun = TASKS[recipe.task].pair_format.example_noun
     say(
-        f"{out}: {count_of(train.texts, 'training pair')}, "
+        f"{out}: {count_of(corpus.facts.train.texts, f'training {noun}')}, "
         f"{corpus.facts.dev.texts:,} for validation; next: "
         f"headwise train {quote(str(out))} --out RUN"
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from headwise.cli.batch_size import new_memory_estimator
 from headwise.cli.standard_streams import output
 from headwise.recipe import Recipe
+from headwise.tasks import TASKS
 
 if TYPE_CHECKING:
     from headwise.data.prepared import PreparedCorpus
@@ -57,6 +58,7 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
     from headwise.wording import count_of
 
     training = recipe.training
+    noun = TASKS[recipe.task].pair_format.example_noun
     parts = report.parameters
     yield [
         "parameters",
@@ -67,7 +69,7 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
     size = (
         count_of(training.batch_tokens, "target token")
         if training.batch_pairs is None
-        else count_of(training.batch_pairs, "pair")
+        else count_of(training.batch_pairs, noun)
     )
     twice = ", each example twice" if training.num_passes > 1 else ""
     times = f", {training.accumulate} per update" if training.accumulate > 1 else ""
@@ -76,19 +78,19 @@ def _table(report: DryRunReport, recipe: Recipe) -> Iterator[list[str]]:
     yield [
         "an epoch",
         f"{count_of(report.updates_an_epoch, 'update')} over "
-        f"{count_of(report.pairs, 'pair')}"
+        f"{count_of(report.pairs, noun)}"
         + (f", cut into {report.parts:,} parts" if are_cut else ""),
     ]
     yield [
         "longest",
         *(
-            f"pair {each.index:,}: {each.source_tokens:,} and {each.target_tokens:,} "
+            f"{noun} {each.index:,}: {each.source_tokens:,} and {each.target_tokens:,} "
             f"tokens, of {each.corpus}"
             for each in report.longest
         ),
     ]
     if not report.dropped:
-        yield ["left out", "no pair"]
+        yield ["left out", f"no {noun}"]
     for number, each in enumerate(report.dropped):
         yield [
             "" if number else "left out",

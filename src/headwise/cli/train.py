@@ -49,7 +49,7 @@ from headwise.recipe.maxima import MAXIMUM
 from headwise.recipe.preset_training import preset_for, words_of
 from headwise.run_folder.overwrite_protection import check_no_foreign_files
 from headwise.settings import as_table, merged, read_toml
-from headwise.tasks import task_of_format
+from headwise.tasks import TASKS, task_of_format
 from headwise.wording import count_of
 
 if TYPE_CHECKING:
@@ -175,7 +175,8 @@ def _recipe_for(
         named = task or str(file["task"])
         texts = prepared.facts.train.texts
         preset = preset_for(texts, named, words_of(made["text"]))
-        say(f"{count_of(texts, 'pair')}: preset {preset}")
+        noun = TASKS[named].pair_format.example_noun
+        say(f"{count_of(texts, noun)}: preset {preset}")
     text = merged(made["text"], file.get("text", {}))
     extra = merged({"data": made["data"], "text": text}, also)
     if task is not None:

@@ -30,6 +30,16 @@ class PairFormat(Protocol):
         ...
 
     @property
+    def noun(self) -> str:
+        """What a corpus is counted in, for messages: pair, line or picture."""
+        ...
+
+    @property
+    def example_noun(self) -> str:
+        """What the examples are that training takes: pair, window or picture."""
+        ...
+
+    @property
     def ends(self) -> tuple[bool, bool]:
         """Whether END follows the source row, and the target row."""
         ...
@@ -70,12 +80,14 @@ class TextPairs:
         name: str,
         *,
         ends: tuple[bool, bool],
+        noun: str = "pair",
         reads_pictures: bool = False,
         cuts_long_sources: bool = False,
         dev_share: int = SHARE_OF_TEXTS,
     ) -> None:
         self.name = name
         self.ends = ends
+        self.noun = self.example_noun = noun
         self.reads_pictures = reads_pictures
         self.cuts_long_sources = cuts_long_sources
         self.dev_share = dev_share
@@ -95,6 +107,7 @@ class TaggedWords:
     """
 
     name = "tagged words"
+    noun = example_noun = "pair"
     ends = (True, False)
     reads_pictures = False
     cuts_long_sources = False
@@ -130,6 +143,7 @@ class Trees:
     """
 
     name = "trees"
+    noun = example_noun = "pair"
     ends = (True, True)
     reads_pictures = False
     cuts_long_sources = False
@@ -165,6 +179,8 @@ class Documents:
     """Text alone: the target row of a document is its tokens and END."""
 
     name = "documents"
+    noun = "line"
+    example_noun = "window"
     ends = (False, False)
     reads_pictures = False
     cuts_long_sources = False
@@ -185,6 +201,7 @@ class Dialogues:
     """
 
     name = "dialogues"
+    noun = example_noun = "pair"
     ends = (False, True)
     reads_pictures = False
     cuts_long_sources = False
@@ -232,10 +249,13 @@ TAGGED_WORDS = TaggedWords()
 PICTURES = TextPairs(
     "labelled pictures",
     ends=(False, False),
+    noun="picture",
     reads_pictures=True,
     dev_share=SHARE_OF_LABELS,
 )
-CAPTIONS = TextPairs("captioned pictures", ends=(False, True), reads_pictures=True)
+CAPTIONS = TextPairs(
+    "captioned pictures", ends=(False, True), noun="picture", reads_pictures=True
+)
 DOCUMENTS = Documents()
 TREES = Trees()
 DIALOGUES = Dialogues()

@@ -60,7 +60,7 @@ CARD = (
 
 ## Scores
 
-Of {outputs} on {scored} held-out pairs, after {steps} ({epochs},
+Of {outputs} on {scored} held-out {noun}s, after {steps} ({epochs},
 {time}){perplexity}:
 
 | measure | value | signature |
@@ -161,6 +161,7 @@ def model_card(
     """
     name = _one_line(name)
     config, texts = model.config, CARD_TEXTS.get(task, OTHERS)
+    pair_format = TASKS[task].pair_format
     num_parameters = sum(parameter.numel() for parameter in model.parameters())
     rows = [_row(score) for score in validation.scores.values()]
     if validation.perplexity is not None:
@@ -168,7 +169,7 @@ def model_card(
     corpora = [
         f"- `{PurePath(corpus.source).name}`"
         + (f" and `{PurePath(corpus.target).name}`" if corpus.target else "")
-        + f": {count_of(corpus.train, 'pair')}"
+        + f": {count_of(corpus.train, pair_format.noun)}"
         + (" in both directions" if corpus.reversed else "")
         + f", weight {corpus.weight:g}"
         for corpus in facts.corpora
@@ -196,8 +197,9 @@ def model_card(
         longer=texts.longer,
         limits=texts.limits,
         corpora="\n".join(corpora),
-        train=count_of(facts.train.texts, "pair"),
+        train=count_of(facts.train.texts, pair_format.example_noun),
         dev=f"{facts.dev.texts:,}",
+        noun=pair_format.example_noun,
         side=texts.side,
         longest=count_of(
             facts.train.longest_source or facts.train.longest_target, "token"
