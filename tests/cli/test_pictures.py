@@ -126,7 +126,10 @@ def test_a_picture_that_cannot_be_used_is_named_with_its_line(
     Image.fromarray(np.zeros((4, 8), np.uint8)).save(small)
     text.write_text("no picture")
     for bad, reason in (
-        (small, "8 x 4 pixels, L, but pictures of 8 x 8 pixels, L, were trained on"),
+        (
+            small,
+            "the model was trained on pictures of 8 x 8 pixels, L, not 8 x 4 pixels, L",
+        ),
         (text, "not a PNG file"),
         (tmp_path / "none.png", "it does not exist"),
     ):

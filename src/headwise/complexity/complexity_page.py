@@ -20,7 +20,7 @@ from headwise.complexity.tables import (
     sizes_text,
 )
 from headwise.reports.page import facts, moment, page
-from headwise.wording import duration
+from headwise.wording import count_of, duration
 
 LOOKS: dict[str, tuple[int, Dash]] = {
     "self-attention": (1, ""),
@@ -100,7 +100,7 @@ def complexity_page(result: Complexity, *, written: float) -> str:
 
 def _facts(result: Complexity) -> str:
     settings, machine = result.settings, result.machine
-    threads = "1 thread" if settings.threads == 1 else f"{settings.threads} threads"
+    threads = count_of(settings.threads, "thread")
     return facts(
         {
             "processor": (

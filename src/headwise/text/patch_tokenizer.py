@@ -124,8 +124,8 @@ class PatchTokenizer:
         found = PictureSize(*pixels.shape)
         if found != self.picture_size:
             raise DataError(
-                f"{found}, but pictures of {self.picture_size}, were trained on; "
-                "convert it to that size and mode"
+                f"the model was trained on pictures of {self.picture_size}, not "
+                f"{found}; convert the picture to that size and mode"
             )
         return self.cut(pixels[None])
 

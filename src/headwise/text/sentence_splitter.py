@@ -24,7 +24,7 @@ class Piece(NamedTuple):
     """A part of a line, to be translated separately."""
 
     text: str
-    """Text to translate, without white space at its ends."""
+    """Text to translate; white space at its ends only if it is a whole line."""
 
     separator: str
     """White space, perhaps empty, between it and the next piece."""

@@ -30,7 +30,7 @@ class TreeTokenizer(VocabularyTokenizer):
     def train(
         cls, lines: Iterable[str], *, vocab_size: int, settings: TextSettings
     ) -> TreeTokenizer:
-        """Collect the labels of the trees in ``lines``, one tree a line.
+        """Count labels and words of the trees in ``lines``, one tree a line.
 
         Both brackets of a label get an entry, or none does: the rarest labels have
         none if ``vocab_size`` is too small for all.

@@ -47,7 +47,7 @@ from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 GPU_BATCH_FACTOR = 4
-"""Factor of that on a GPU, where a step takes as long for few rows as for many."""
+"""Factor of ``BATCH_TOKENS`` on a GPU, where a step takes as long for few rows as for many."""
 
 
 RulesOfBatch = Callable[[Sequence[int]], Sequence[Rule]]
