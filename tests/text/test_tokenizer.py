@@ -8,6 +8,7 @@ from headwise.text.lines import split_lines
 from headwise.text.settings import TextSettings
 from headwise.text.tokenizer import (
     TOKENIZERS,
+    GivenTokenizers,
     open_tokenizers,
     train_tokenizer,
     train_tokenizers,
@@ -137,6 +138,19 @@ def test_a_sample_is_drawn_from_all_pairs_and_never_splits_one():
     assert len(sources) == 20
     assert sorted(sources) == sorted(targets)
     assert 3 <= sum(number >= 500 for number in sources) <= 17
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_text_is_not_read_if_no_tokenizer_is_trained(joint):
+    pair = trained(joint=joint)
+    given = GivenTokenizers(pair.source, pair.target)
+
+    def unread():
+        pytest.fail("the text was read")
+
+    found = train_tokenizers(unread, pair.settings, seed=1, given=given)
+
+    assert (found.source, found.target) == (pair.source, pair.target)
 
 
 def test_no_pairs_are_a_data_error():

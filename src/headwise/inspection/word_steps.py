@@ -162,7 +162,11 @@ def word_steps(
     if layer.rotate is not None:
         projected = layer.to_queries(records[own.sublayer].input[0, position])
         before_rotation = projected.view(layer.num_heads, -1)[head.head]
-    ran = [each for each in sublayers(model) if each in _block_names(model, own)]
+    ran = [
+        each
+        for each in sublayers(model)
+        if (each.stack, each.layer) == (own.stack, own.layer)
+    ]
     return WordSteps(
         head,
         position,
@@ -197,14 +201,6 @@ def _require_equation_1(model: nn.Module, layer: MultiHeadAttention) -> None:
             f"; this model has {', '.join(variants_of(config))}, whose attention maps "
             "can be shown (--show attention)"
         )
-
-
-def _block_names(model: nn.Module, own: SublayerName) -> set[SublayerName]:
-    return {
-        each
-        for each in sublayers(model)
-        if (each.stack, each.layer) == (own.stack, own.layer)
-    }
 
 
 def _mask_of(call: AttentionCall, head: int, position: int, length: int) -> Tensor:

@@ -179,8 +179,9 @@ def lens_text(found: LogitLens) -> list[str]:
     """Return the most probable token after each layer, a line for each position."""
     names = ["input" if x.layer is None else f"layer {x.layer}" for x in found.layers]
     rows = [("token", *names)]
+    best_of_layers = found.best()
     for position, piece in enumerate(found.target):
-        best = [row[position] for row in found.best()]
+        best = [row[position] for row in best_of_layers]
         rows.append(
             (
                 readable(piece),

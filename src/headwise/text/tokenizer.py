@@ -205,26 +205,29 @@ def train_tokenizers(
     If there are more than ``settings.sample_pairs``, a random sample is used, except
     for labels, numbers and trees: all of them are needed.
     """
+    given = given or GivenTokenizers()
+    source, target = given.source, given.target
+    if settings.joint:
+        source = target = target or source
+    if source is not None and target is not None:
+        return TokenizerPair(source, target, settings)
     sample = _sample(pairs(), settings.sample_pairs, seed)
     sources = (source for source, _ in sample)
     needs_all = settings.target_kind in TARGET_ONLY
     targets = (target for _, target in (pairs() if needs_all else sample))
     size = settings.vocab_size
-    given = given or GivenTokenizers()
     if settings.joint:
-        tokenizer = given.target or given.source
-        if tokenizer is None:
-            tokenizer = train_tokenizer(
-                settings.source_kind,
-                chain(sources, targets),
-                vocab_size=size,
-                settings=settings,
-            )
+        tokenizer = train_tokenizer(
+            settings.source_kind,
+            chain(sources, targets),
+            vocab_size=size,
+            settings=settings,
+        )
         return TokenizerPair(tokenizer, tokenizer, settings)
-    source = given.source or train_tokenizer(
+    source = source or train_tokenizer(
         settings.source_kind, sources, vocab_size=size, settings=settings
     )
-    target = given.target or train_tokenizer(
+    target = target or train_tokenizer(
         settings.target_kind,
         targets,
         vocab_size=settings.target_vocab_size or size,

@@ -47,7 +47,8 @@ from headwise.text.tokenizer import TokenizerPair
 from headwise.text.vocabulary import END, PAD, START, UNKNOWN
 
 GPU_BATCH_FACTOR = 4
-"""Factor of ``BATCH_TOKENS`` on a GPU, where a step takes as long for few rows as for many."""
+"""Factor of ``BATCH_TOKENS`` on a GPU, where a step takes as long for few rows as for
+many."""
 
 
 RulesOfBatch = Callable[[Sequence[int]], Sequence[Rule]]
@@ -162,9 +163,10 @@ class Generator:
         unfinished = [each for each in extended if each.tokens[-1] != END]
         best = replace(settings, num_best=1)
         outputs = iter(self.search([source] * len(unfinished), best, unfinished))
-        (finished,) = self.scorer.score([(source, prefix.tokens)], settings)
+        ended = [(source, prefix.tokens)] * (len(extended) - len(unfinished))
+        finished = iter(self.scorer.score(ended, settings))
         return [
-            finished if each.tokens[-1] == END else next(outputs)[0]
+            next(finished) if each.tokens[-1] == END else next(outputs)[0]
             for each in extended
         ]
 
