@@ -151,14 +151,21 @@ def test_an_error_in_the_main_process_leaves_no_answer_unread(make, monkeypatch)
     assert loss == pytest.approx(gradients_of(alone, batches)[0], rel=1e-6)
 
 
-def test_a_killed_worker_ends_the_run_and_loses_nothing(make):
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, r"\(code -9\): killed, .* memory .*training\.processes = 1"),
+        (signal.SIGABRT, r"\(code -6\): its error is above; the newest checkpoint"),
+    ],
+)
+def test_a_worker_that_ends_ends_the_run_and_loses_nothing(make, number, said):
     class Killer(MessageRecorder):
         def on_step(self, update, state):
             if update.step == 2:
-                os.kill(children_of(trainer)[0], signal.SIGKILL)
+                os.kill(children_of(trainer)[0], number)
 
     trainer = make(with_workers(2), callback=Killer())
-    with pytest.raises(LostRankError, match=r"killed.*training\.processes = 1"):
+    with pytest.raises(LostRankError, match=said):
         trainer.run()
 
     assert trainer.checkpoint_writer.saved[-1][0].step == 2

@@ -226,13 +226,7 @@ class _Worker:
             self._raise_lost()
 
     def _raise_lost(self) -> NoReturn:
-        code = self._process.wait()
-        raise LostRankError(
-            f"a data-parallel worker has ended (code {code}"
-            f"{', killed' if code == -9 else ''}), as the system ends processes where "
-            "memory is short; training.processes = 1 or a smaller "
-            "training.batch_tokens needs less; the newest checkpoint is whole"
-        ) from None
+        raise LostRankError.of_worker(self._process.wait()) from None
 
     def close(self) -> None:
         """End the process."""

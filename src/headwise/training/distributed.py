@@ -11,6 +11,7 @@ import datetime
 import os
 import platform
 import secrets
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -296,6 +297,20 @@ def _buckets(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
 
 class LostRankError(ResourceError):
     """Another rank, or a data-parallel worker, has ended."""
+
+    @classmethod
+    def of_worker(cls, code: int) -> LostRankError:
+        """Return the error for a data-parallel worker with this exit code."""
+        reason = "its error is above"
+        if code == -signal.SIGKILL:
+            reason = (
+                "killed, as the system ends processes where memory is short; "
+                "training.processes = 1 or a smaller training.batch_tokens needs less"
+            )
+        return cls(
+            f"a data-parallel worker has ended (code {code}): {reason}; the newest "
+            "checkpoint is whole"
+        )
 
 
 @contextmanager
