@@ -1,13 +1,13 @@
 """The cooldown: the learning rate falls to 0 at the end of training.
 
-Whatever the schedule, the last part of training brings the rate down, and most of what
-a rate that was high until then had left to gain is gained there (Hägele et al. 2024,
-"Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations"). Where
-updates or epochs end training, the first step of the cooldown is known beforehand;
-where time does, it is decided when that part of the time begins, once, and kept in the
-state: so a run that was interrupted goes on with the same rates. Where patience does
-(``training.on_plateau``), the step follows from the validations so far, and is kept in
-the state as well.
+The last part of training brings the rate down, and most of what a rate that was high
+until then had left to gain is gained there (Hägele et al. 2024, "Scaling Laws and
+Compute-Optimal Training Beyond Fixed Training Durations"). Where updates or epochs end
+training, the first step of the cooldown is known beforehand, and schedules that fall to
+0 by themselves have none; where time does, it is decided when that part of the time
+begins, once, and kept in the state: so a run that was interrupted goes on with the same
+rates. Where patience does (``training.on_plateau``), the step follows from the
+validations so far, and is kept in the state as well.
 """
 
 from __future__ import annotations

@@ -128,9 +128,10 @@ class TrainingSettings:
     """Steps during which the learning rate rises."""
 
     cooldown: float | None = None
-    """Part of training, at its end, over which the learning rate falls to 0 whatever
-    the schedule (1 - sqrt, Hägele et al. 2024). Not set: 0.2 with a time limit or
-    ``on_plateau = "cooldown"``, else 0, as in the paper."""
+    """Part of training, at its end, over which the learning rate falls to 0 (1 - sqrt,
+    Hägele et al. 2024). Not set: 0.2 with a time limit or ``on_plateau = "cooldown"``,
+    else 0, as in the paper. Linear and cosine schedules, which fall to 0 by themselves,
+    have one only where time ends them first."""
 
     optimizer: OptimizerName = "adam"
     """adam: the paper's; muon: momentum, orthogonalized (Jordan et al. 2024), for the
