@@ -51,7 +51,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recipe": BASE | {"model", "text", "data", "decoding", "tasks", "training"},
     "run_folder": BASE | PARTS | {"backends", "tasks", "training", "recipe"},
     "inspection": BASE | {"text", "model", "metrics", "decoding", "tasks"},
-    "reports": BASE | {"text", "metrics", "tasks", "training", "recipe", "inspection"},
+    "reports": BASE
+    | {"text", "metrics", "tasks", "training", "recipe", "run_folder", "inspection"},
     "interop": BASE | {"model", "text", "recipe", "run_folder"},
     "inference": EXPERIMENT | {"interop", "inspection"},
     "pipeline_arguments": {"errors"},

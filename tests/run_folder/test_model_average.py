@@ -19,8 +19,8 @@ from headwise.errors import ModelError, UsageError
 from headwise.run_folder.card_edit import CardChanges
 from headwise.run_folder.editing import edit_model
 from headwise.run_folder.model_average import average_models
-from headwise.run_folder.model_folder import WEIGHTS, open_model_folder
-from headwise.run_folder.paths import PREPARED
+from headwise.run_folder.model_folder import open_model_folder
+from headwise.run_folder.paths import PREPARED, WEIGHTS
 from headwise.run_folder.run import train_run
 from headwise.run_folder.safetensors_files import read_tensors
 from headwise.settings import merged

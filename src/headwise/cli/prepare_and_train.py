@@ -112,7 +112,7 @@ def _link_sample_pages(folder: Path, sources: list[str], report: RunPage) -> Non
 def say_missing_card_fields(folder: Path) -> None:
     """Name the fields that the model card lacks, and the command that fills them."""
     from headwise.run_folder.card_edit import edit_command, missing_fields
-    from headwise.run_folder.model_folder import CARD
+    from headwise.run_folder.installed_models import CARD
     from headwise.run_folder.paths import model_path, task_of_folder
 
     path = model_path(folder)

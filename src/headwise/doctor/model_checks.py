@@ -14,7 +14,8 @@ from headwise.doctor.file_checks import check_files
 from headwise.doctor.golden_translation_checks import check_golden_translations
 from headwise.errors import HeadwiseError
 from headwise.run_folder.card_edit import edit_command, missing_fields
-from headwise.run_folder.model_folder import CARD, ModelFolder, open_model_folder
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.model_folder import ModelFolder, open_model_folder
 from headwise.storage import MANIFEST
 from headwise.wording import count_of
 

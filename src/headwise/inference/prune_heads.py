@@ -12,11 +12,8 @@ from pathlib import Path
 from headwise.errors import UsageError
 from headwise.inspection.head_ranking import HeadsLoss, zero_heads
 from headwise.run_folder.card_edit import NOTES, CardChanges, edit_card
-from headwise.run_folder.model_folder import (
-    CARD,
-    ModelFolder,
-    write_model_folder,
-)
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.model_folder import ModelFolder, write_model_folder
 from headwise.wording import count_of
 
 

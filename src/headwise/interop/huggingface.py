@@ -30,7 +30,8 @@ from headwise.interop.unsupported_models import (
     check_export,
     check_expressible,
 )
-from headwise.run_folder.model_folder import CARD, ModelFolder
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.model_folder import ModelFolder
 from headwise.text.tokenizer import Tokenizer
 from headwise.text.vocabulary import END, PAD, SPECIALS, START, UNKNOWN
 

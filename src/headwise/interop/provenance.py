@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from headwise import __version__
-from headwise.run_folder.model_folder import CARD, WEIGHTS, ModelFolder
-from headwise.run_folder.paths import EXPORT
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.model_folder import ModelFolder
+from headwise.run_folder.paths import EXPORT, WEIGHTS
 from headwise.storage.manifests import manifest_sha256
 
 

@@ -15,7 +15,6 @@ from headwise.reports.formatting import columns
 from headwise.reports.history import LIVE, History, ValidationRecord, read_history
 from headwise.reports.listing import (
     LOG,
-    WEIGHTS,
     check_run,
     describe_best,
     num_parameters,
@@ -23,6 +22,7 @@ from headwise.reports.listing import (
 )
 from headwise.reports.page import page
 from headwise.reports.plot import Plot, Series, figure
+from headwise.run_folder.paths import LOG
 from headwise.settings import differences
 from headwise.wording import duration
 
@@ -242,7 +242,7 @@ def _sampled(series: Series, last: float) -> list[float]:
 
 def _summary(run: ComparedRun) -> str:
     history = run.history
-    parameters = num_parameters(run.folder.joinpath(*WEIGHTS))
+    parameters = num_parameters(run.folder.joinpath(*WEIGHTS_OF_BEST))
     parts = [f"step {history.step:,}", duration(history.seconds)]
     if parameters is not None:
         parts.append(f"{parameters:,} parameters")

@@ -20,15 +20,20 @@ from headwise.reports.history import (
     ValidationRecord,
     read_validations,
 )
+from headwise.run_folder.paths import (
+    BEST,
+    CHECKPOINTS,
+    LOG,
+    PREPARED,
+    RECIPE,
+    WEIGHTS,
+)
 from headwise.settings import read_toml
 from headwise.wording import duration
 
-RECIPE = "recipe.toml"
-LOG = "log.jsonl"
-CHECKPOINTS = "checkpoints"
-WEIGHTS = ("best", "model.safetensors")
+WEIGHTS_OF_BEST = (BEST, WEIGHTS)
 
-INNER_FOLDERS = ("best", CHECKPOINTS, "prepared", "tensorboard", "tokenizer", "corpus")
+INNER_FOLDERS = (BEST, CHECKPOINTS, PREPARED, "tensorboard", "tokenizer", "corpus")
 """Folders inside a run, which are not searched for runs."""
 
 METADATA_KEY = "__metadata__"
@@ -124,7 +129,7 @@ def run_facts(folder: Path, *, is_held: bool) -> RunFacts:
         steps=steps if isinstance(steps, int) else history.planned,
         seconds=history.seconds,
         best=history.best,
-        parameters=num_parameters(folder.joinpath(*WEIGHTS)),
+        parameters=num_parameters(folder.joinpath(*WEIGHTS_OF_BEST)),
         corpora=corpora(recipe),
     )
 

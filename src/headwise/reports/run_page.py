@@ -11,6 +11,7 @@ from headwise.errors import HeadwiseError, Stopped
 from headwise.reports.history import History, read_history
 from headwise.reports.listing import recipe_table
 from headwise.reports.run_report import RunInfo, run_report
+from headwise.run_folder.paths import LOG, RECIPE
 from headwise.storage import write_text
 from headwise.training.callbacks import StepMetrics
 from headwise.training.log import (
@@ -28,8 +29,6 @@ from headwise.training.validation import Validation
 from headwise.wording import without_surrogates
 
 REPORT = "report.html"
-LOG = "log.jsonl"
-RECIPE = "recipe.toml"
 
 SECONDS_BETWEEN = 30.0
 """How often the page is written between validations."""

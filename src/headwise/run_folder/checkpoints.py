@@ -15,8 +15,7 @@ from torch import Tensor
 
 from headwise import storage
 from headwise.errors import ModelError, SettingsError
-from headwise.run_folder.model_folder import WEIGHTS
-from headwise.run_folder.paths import CHECKPOINT
+from headwise.run_folder.paths import CHECKPOINT, WEIGHTS
 from headwise.run_folder.safetensors_files import (
     check_dtypes,
     read_tensors,

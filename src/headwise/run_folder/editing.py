@@ -23,17 +23,16 @@ from headwise.decoding.warning_settings import WarningSettings
 from headwise.errors import ModelError, SettingsError, UsageError
 from headwise.recipe import Recipe
 from headwise.run_folder.card_edit import CardChanges, edit_card
+from headwise.run_folder.installed_models import CARD
 from headwise.run_folder.lock import locked, locked_directly
 from headwise.run_folder.model_folder import (
-    CARD,
     GOLDEN,
-    WEIGHTS,
     ModelFolder,
     golden_pairs,
     open_model_folder,
 )
 from headwise.run_folder.model_weights import load_weights
-from headwise.run_folder.paths import BEST, GENERATION, RECIPE, model_path
+from headwise.run_folder.paths import BEST, GENERATION, RECIPE, WEIGHTS, model_path
 from headwise.run_folder.run_recipe import read_run_recipe
 from headwise.run_folder.safetensors_files import (
     first_three,

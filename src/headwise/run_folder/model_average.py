@@ -21,8 +21,8 @@ from torch import Tensor
 from headwise.errors import ModelError, UsageError
 from headwise.run_folder.averaged_card import AveragedModel, averaged_card
 from headwise.run_folder.card import model_name
+from headwise.run_folder.installed_models import CARD
 from headwise.run_folder.model_folder import (
-    CARD,
     ModelFolder,
     open_model_folder,
     write_model_folder,

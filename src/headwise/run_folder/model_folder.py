@@ -23,7 +23,8 @@ from headwise.errors import ModelError, SettingsError
 from headwise.evaluation_mode import evaluation_mode
 from headwise.model.config import TransformerConfig
 from headwise.run_folder.default_decoding import read_default_decoding
-from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, check_is_model
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.paths import CONFIG, GENERATION, MODEL, WEIGHTS, check_is_model
 from headwise.settings import as_table, read
 from headwise.tasks import TASKS, find_task, read_options
 from headwise.tasks.description import ModelDescription
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
     from headwise.tasks.task import Task
     from headwise.tasks.translation.task import Translation
 
-WEIGHTS = "model.safetensors"
 TOKENIZER = "tokenizer"
 GOLDEN = "golden.json"
-CARD = "README.md"
 FORMAT = 1
 READ = (CONFIG, WEIGHTS, GOLDEN, f"{TOKENIZER}/{DESCRIPTION}")
 """Files that must be in the manifest; the last has the SHA-256 of its neighbours."""

@@ -25,6 +25,7 @@ CHECKPOINT = re.compile(r"step-(\d{8,})")
 
 CONFIG = "config.json"
 GENERATION = "generation.json"
+WEIGHTS = "model.safetensors"
 
 
 MODEL = "model"

@@ -16,8 +16,8 @@ from headwise.backends.distillation import Teachers
 from headwise.data.prepared import PreparedCorpus
 from headwise.errors import DataError, ModelError, SettingsError
 from headwise.recipe import Recipe
-from headwise.run_folder.model_folder import WEIGHTS, ModelFolder, open_model_folder
-from headwise.run_folder.paths import TEACHERS, model_path
+from headwise.run_folder.model_folder import ModelFolder, open_model_folder
+from headwise.run_folder.paths import TEACHERS, WEIGHTS, model_path
 from headwise.text.tokenizer import digest
 from headwise.wording import count_of
 

@@ -16,7 +16,8 @@ from headwise.reports.drawing import to_png, to_svg
 from headwise.reports.inspection_views import DRAWINGS
 from headwise.run_folder.card import model_name
 from headwise.run_folder.card_fields import card_fields
-from headwise.run_folder.model_folder import CARD, ModelFolder
+from headwise.run_folder.installed_models import CARD
+from headwise.run_folder.model_folder import ModelFolder
 from headwise.serving.attention_binary import encode_attention
 from headwise.serving.examples import known_examples
 from headwise.serving.inspection_requests import (

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headwise.errors import HeadwiseError
-from headwise.run_folder.model_folder import WEIGHTS
-from headwise.run_folder.paths import model_path
+from headwise.run_folder.paths import WEIGHTS, model_path
 from headwise.serving.inspected_model import open_model
 from headwise.serving.recorded_questions import record_page
 from headwise.storage import make_folder, write_text

@@ -22,7 +22,8 @@ from headwise.inference.engines.auto_engine import AutoEngine
 from headwise.inference.engines.engine import MIN_BACKGROUND_SOURCES
 from headwise.inference.engines.native_engine import NativeEngine, why_no_native_engine
 from headwise.inference.engines.torch_engine import TorchEngine
-from headwise.run_folder.model_folder import WEIGHTS, open_model_folder
+from headwise.run_folder.model_folder import open_model_folder
+from headwise.run_folder.paths import WEIGHTS
 
 pytestmark = pytest.mark.usefixtures("uses_native_backend")
 

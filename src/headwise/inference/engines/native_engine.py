@@ -35,7 +35,8 @@ from headwise.inference.engines.engine import (
     Outputs,
     SearchFuture,
 )
-from headwise.run_folder.model_folder import WEIGHTS, ModelFolder
+from headwise.run_folder.model_folder import ModelFolder
+from headwise.run_folder.paths import WEIGHTS
 from headwise.run_folder.weight_file import read_arrays
 from headwise.tasks.translation.text_codec import FORBIDDEN_TOKENS, placeholder_token
 from headwise.tasks.translation.thread_pool import (
