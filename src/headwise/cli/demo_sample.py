@@ -99,7 +99,7 @@ def _show_labels(out: Path, test: Path, sample: Sample) -> None:
         output(f"    {shown_source(source)}\n    → {found} ({verdict})\n")
     given = f"YOUR{sample.suffix}" if sample.suffix == ".npz" else "< YOUR_TEXT"
     output(
-        f"Next:\n    headwise {use_command(sample.task)} {out} {given}\n"
+        f"Next:\n    headwise {use_command(sample.task)} {quote(str(out))} {given}\n"
         f"    headwise run YOUR{sample.suffix} --task {sample.task} --out my-model"
     )
 

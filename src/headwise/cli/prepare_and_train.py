@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwise.cli.argument_checks import use_command
 from headwise.cli.options import say
 from headwise.cli.standard_streams import message_stream
 from headwise.errors import ModelError, SettingsError, Stopped
@@ -109,7 +110,22 @@ def _link_sample_pages(folder: Path, sources: list[str], report: RunPage) -> Non
         say(f"note: {folder / FOLDER} could not be written: {error}")
 
 
-def say_missing_card_fields(folder: Path) -> None:
+def say_next_steps(folder: Path, recipe: Recipe) -> None:
+    """Say what the trained model's card lacks, and which commands may follow."""
+    _say_missing_card_fields(folder)
+    _say_how_to_forget_less(folder, recipe)
+    given = "< TEXT"
+    if TASKS[recipe.task].pair_format.reads_pictures:
+        given = "< PATHS"
+    elif recipe.task == "language_model":  # generate does not read standard input
+        given = "--prompt TEXT"
+    say(
+        f"the best model is {folder / 'best'}; next: headwise "
+        f"{use_command(recipe.task)} {shlex.quote(str(folder))} {given}"
+    )
+
+
+def _say_missing_card_fields(folder: Path) -> None:
     """Name the fields that the model card lacks, and the command that fills them."""
     from headwise.run_folder.card_edit import edit_command, missing_fields
     from headwise.run_folder.installed_models import CARD
@@ -124,7 +140,7 @@ def say_missing_card_fields(folder: Path) -> None:
         )
 
 
-def say_how_to_forget_less(folder: Path, recipe: Recipe) -> None:
+def _say_how_to_forget_less(folder: Path, recipe: Recipe) -> None:
     """Name the command that averages a fine-tuned model with the one before it."""
     from headwise.run_folder.pretrained import Pretrained
 

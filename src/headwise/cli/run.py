@@ -14,7 +14,6 @@ from headwise.cli.argument_checks import (
     check_environment,
     check_files,
     check_two_files,
-    use_command,
 )
 from headwise.cli.batch_size import (
     batch_tokens_setting,
@@ -48,8 +47,7 @@ from headwise.cli.options import (
 )
 from headwise.cli.prepare_and_train import (
     prepare_corpus,
-    say_how_to_forget_less,
-    say_missing_card_fields,
+    say_next_steps,
     train_model,
 )
 from headwise.cli.print_dry_run import print_dry_run
@@ -202,16 +200,11 @@ def run(
     train_model(out, recipe, corpus, device)
 
     if TASKS[recipe.task].pair_format is DOCUMENTS:
-        command = use_command(recipe.task)
-        say(
-            f"the best model is {out / 'best'}; next: headwise {command} "
-            f"{quote(str(out))}"
-        )
+        say_next_steps(out, recipe)
         return
     sources, references = texts or corpus.dev_text
     kind = "validation line" if texts is None else "test line"
     translates = recipe.task == "translation"
-    command = use_command(recipe.task)
     done = "translating" if translates else "predicting"
     say(f"{done} {count_of(len(sources), kind)}")
     names = list(TASKS[recipe.task].final_measures)
@@ -229,11 +222,4 @@ def run(
         scores, _ = predict_and_score(predictor, sources, references, names)
     for score in scores:
         output(f"{score}  {score.signature}")
-    say_missing_card_fields(out)
-    say_how_to_forget_less(out, recipe)
-    reads_pictures = TASKS[recipe.task].pair_format.reads_pictures
-    given = "PATHS" if reads_pictures else "TEXT"
-    say(
-        f"the best model is {out / 'best'}; next: headwise {command} "
-        f"{quote(str(out))} < {given}"
-    )
+    say_next_steps(out, recipe)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,6 @@ from headwise.cli.argument_checks import (
     check_files,
     check_folders,
     check_set,
-    use_command,
 )
 from headwise.cli.batch_size import (
     batch_tokens_setting,
@@ -104,7 +102,7 @@ def train(
     headwise train corpus --out run --preset base --batch-tokens auto
     headwise train corpus --out run --preset base --dry-run
     """
-    from headwise.cli.prepare_and_train import say_missing_card_fields, train_model
+    from headwise.cli.prepare_and_train import say_next_steps, train_model
     from headwise.cli.print_dry_run import print_dry_run
     from headwise.data.prepared import PreparedCorpus
 
@@ -143,12 +141,7 @@ def train(
         print_dry_run(out, recipe, prepared, device, as_json=as_json, until=until)
         return
     train_model(out, recipe, prepared, device, until=until)
-    say_missing_card_fields(out)
-    command = use_command(recipe.task)
-    say(
-        f"{out / 'best'}: the best model; next: headwise {command} "
-        f"{quote(str(out))} < TEXT"
-    )
+    say_next_steps(out, recipe)
 
 
 def _recipe_for(

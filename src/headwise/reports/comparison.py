@@ -14,7 +14,7 @@ from headwise.reports.curves import plots
 from headwise.reports.formatting import columns
 from headwise.reports.history import LIVE, History, ValidationRecord, read_history
 from headwise.reports.listing import (
-    LOG,
+    WEIGHTS_OF_BEST,
     check_run,
     describe_best,
     num_parameters,
