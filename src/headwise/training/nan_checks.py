@@ -72,7 +72,7 @@ def non_finite_message(
     )
     if skips and in_a_row < MAX_SKIPPED_IN_A_ROW:
         return f"{text}. The update is skipped"
-    so_often = f", for the {in_a_row}th time in a row" if in_a_row > 1 else ""
+    so_often = f". There were {in_a_row} such updates in a row" if in_a_row > 1 else ""
     raise NumericsError(
         f"{text}{so_often}. A lower training.learning_rate, a longer "
         "training.warmup_steps or training.clip_norm = 1.0 would help; "
