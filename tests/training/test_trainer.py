@@ -38,6 +38,14 @@ def test_the_same_seed_gives_the_same_run_twice(make_trainer):
     assert_same_weights(weights_of(one), weights_of(other))
 
 
+def test_a_finished_run_that_is_started_again_tries_no_batch(make_trainer, monkeypatch):
+    state = make_trainer().run()
+    again = make_trainer(state=state)
+    monkeypatch.setattr(again.gradients, "accumulate", lambda *_, **__: 1 / 0)
+
+    assert again.run().step == state.step
+
+
 def test_another_seed_gives_other_weights(make_trainer):
     first, second = Recorder(), Recorder()
     make_trainer(callback=first).run()

@@ -24,7 +24,6 @@ from headwise.training import data_loader
 from headwise.training.averaging import EMA, EvalModel, average_checkpoints
 from headwise.training.callbacks import Callback, CheckpointWriter, StepMetrics
 from headwise.training.cooldown import begin_cooldown, plateau_cooldown, resume_cooldown
-from headwise.training.data_loader import BatchStream
 from headwise.training.distributed import (
     LostRankError,
     Ranks,
@@ -133,7 +132,8 @@ class Trainer:
             self.order, self.state, self.settings, self.ranks, self.task.training_batch
         )
         try:
-            self.try_largest_batch()
+            if self.state.step < self.last_step:
+                self.try_largest_batch()
             self._check_time_limit()
             while not (end := self._validate_or_stop()):
                 with self.gradients.step_threads():
@@ -194,7 +194,7 @@ class Trainer:
         last = min(self._until, self.settings.num_steps)
         return min(last, self.state.cooldown_end) if self.state.plateau_step else last
 
-    def _step(self, batches: BatchStream) -> None:
+    def _step(self, batches: data_loader.BatchStream) -> None:
         """Make one optimizer step: load, forward, backward, clip, update."""
         started, settings, step = time.monotonic(), self.settings, self.state.step + 1
         loaded = list(islice(batches, settings.accumulate))
