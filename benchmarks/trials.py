@@ -29,13 +29,13 @@ from headwise.data.prepared import PreparedCorpus
 from headwise.inference.load import load_predictor
 from headwise.inference.predictor import Predictor
 from headwise.recipe import Recipe
-from headwise.reports.history import LIVE, entries
+from headwise.reports.history import entries
 from headwise.run_folder.paths import LOG, has_checkpoints
 from headwise.run_folder.run import train_run
 from headwise.settings import as_table, merged
 from headwise.storage import write_json
 from headwise.tasks import TASKS
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 
 Table = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 from headwise.metrics.score import formatted
 from headwise.reports.curves import plots
 from headwise.reports.formatting import columns
-from headwise.reports.history import LIVE, History, ValidationRecord, read_history
+from headwise.reports.history import History, ValidationRecord, read_history
 from headwise.reports.listing import (
     WEIGHTS_OF_BEST,
     check_run,
@@ -24,6 +24,7 @@ from headwise.reports.page import page
 from headwise.reports.plot import Plot, Series, figure
 from headwise.run_folder.paths import LOG
 from headwise.settings import differences
+from headwise.training.state import LIVE
 from headwise.wording import duration
 
 NOT_SET = "not set"

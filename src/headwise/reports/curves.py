@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headwise.metrics.score import interval_ends, value_range
-from headwise.reports.history import LIVE, History, UpdateBucket, ValidationRecord
+from headwise.reports.history import History, UpdateBucket, ValidationRecord
 from headwise.reports.plot import Plot, Point, Series, Span
 from headwise.tasks import find_task
 from headwise.tasks.spec import TaskSpec
+from headwise.training.state import LIVE
 
 STEEP = 5.0
 """Ratio of highest to lowest loss from which the scale is logarithmic."""

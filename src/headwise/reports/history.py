@@ -22,9 +22,6 @@ MAX_BUCKETS = 512
 UPDATE = '{"what": "update"'
 """Beginning of a log line of an update."""
 
-LIVE = "now"
-"""Name of a validation of the live weights, not of averaged checkpoints."""
-
 RUNNING = ""
 """Value of ``ended`` while the log has no end entry."""
 

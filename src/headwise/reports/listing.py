@@ -14,7 +14,6 @@ from headwise.errors import SettingsError, UsageError
 from headwise.metrics.score import with_interval
 from headwise.reports.formatting import columns
 from headwise.reports.history import (
-    LIVE,
     RUNNING,
     History,
     ValidationRecord,
@@ -29,6 +28,7 @@ from headwise.run_folder.paths import (
     WEIGHTS,
 )
 from headwise.settings import read_toml
+from headwise.training.state import LIVE
 from headwise.wording import duration
 
 WEIGHTS_OF_BEST = (BEST, WEIGHTS)

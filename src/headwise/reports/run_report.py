@@ -12,7 +12,6 @@ from headwise.reports.curves import plots
 from headwise.reports.formatting import abbreviated, evenly_spaced
 from headwise.reports.heat_map import heat_map, readable, table, thumbnail
 from headwise.reports.history import (
-    LIVE,
     RUNNING,
     AttentionMap,
     History,
@@ -22,6 +21,7 @@ from headwise.reports.history import (
 from headwise.reports.listing import run_state
 from headwise.reports.page import RELOAD_SECONDS, facts, moment, page
 from headwise.reports.plot import figure, json_for_script
+from headwise.training.state import LIVE
 from headwise.wording import duration
 
 MAX_ROWS = 12

@@ -15,7 +15,7 @@ from headwise.errors import (
     SettingsError,
     UsageError,
 )
-from headwise.reports.history import LIVE, read_validations
+from headwise.reports.history import read_validations
 from headwise.run_folder.paths import LOG
 from headwise.settings import as_table
 from headwise.sweep.corpora import Corpora
@@ -26,6 +26,7 @@ from headwise.sweep.running_trial import RunningTrial, was_interrupted
 from headwise.sweep.space import Settings, described
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
+from headwise.training.state import LIVE
 from headwise.wording import count_of
 
 POLL_SECONDS = 0.1

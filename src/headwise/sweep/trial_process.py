@@ -46,7 +46,7 @@ from headwise.training.allocator import keep_freed_memory
 from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import StopSignals
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 from headwise.training.tensorboard import TensorBoardEvents
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation, scored_text
@@ -103,7 +103,7 @@ class ReportToSweep:
         self, validation: Validation, state: TrainingState, name: str, best: bool
     ) -> None:
         """Report a validation of the live weights, and wait for the answer."""
-        if name != "now":
+        if name != LIVE:
             return
         send(
             self._reports,

@@ -21,7 +21,7 @@ from headwise import storage
 from headwise.storage import resource_error, write_text
 from headwise.training.callbacks import StepMetrics
 from headwise.training.settings import TrainingSettings
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 from headwise.training.validation import Validation
 from headwise.wording import without_surrogates
 
@@ -161,7 +161,7 @@ def is_in_checkpoint(entry: Entry, state: TrainingState) -> bool:
     if not isinstance(step, int):
         return False
     if entry.get("what") == "validation":
-        single = entry.get("name") == "now"
+        single = entry.get("name") == LIVE
         return step <= (state.validated_step if single else state.averaged_step)
     return step <= state.step
 

@@ -13,7 +13,7 @@ from headwise.data.prepared import PreparedFacts
 from headwise.training.callbacks import StepMetrics
 from headwise.training.epochs import steps_done_reason
 from headwise.training.settings import TrainingSettings
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 from headwise.training.time_left import TimeLeft
 from headwise.training.validation import Validation
 from headwise.wording import count_of, duration
@@ -95,7 +95,7 @@ class TrainingProgress:
         """Print the scores, and one sample."""
         self._time_left.on_validation()
         scores = ", ".join(str(score) for score in validation.scores.values())
-        where = f"step {state.step:,}" if name == "now" else name
+        where = f"step {state.step:,}" if name == LIVE else name
         perplexity = validation.perplexity
         about = "" if perplexity is None else f", perplexity {perplexity:.2f}"
         self.on_message(

@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 
 from headwise.wording import count_of
 
+LIVE = "now"
+"""Name of a validation of the live weights, not of averaged checkpoints. Logs and
+events hold it, so it stays literal."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingState:

@@ -17,13 +17,13 @@ from headwise.storage import resource_error
 from headwise.training.callbacks import StepMetrics
 from headwise.training.log import is_in_checkpoint
 from headwise.training.settings import TrainingSettings
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 from headwise.training.validation import Validation
 
 FILES = "events.out.tfevents."
 """File name prefix by which TensorBoard finds event files."""
 
-NAMES = {"now": "validation"}
+NAMES = {LIVE: "validation"}
 """Name of the validated weights -> name of their curves; else ``averaged``."""
 
 HEADER = struct.Struct("<QI")
@@ -185,6 +185,6 @@ def _entry(event: Any) -> dict[str, Any]:
     is_validation = averaged or any("validation" in tag for tag in tags)
     return {
         "what": "validation" if is_validation else "update",
-        "name": "averaged" if averaged else "now",
+        "name": "averaged" if averaged else LIVE,
         "step": event.step,
     }

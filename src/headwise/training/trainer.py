@@ -47,7 +47,7 @@ from headwise.training.optimizer import (
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.signals import Interrupted, StopSignals
-from headwise.training.state import TrainingState
+from headwise.training.state import LIVE, TrainingState
 from headwise.training.step_result import PendingStep, SummedLoss
 from headwise.training.time_limit import TimeLimit
 from headwise.training.validation import Validation, validate
@@ -346,7 +346,7 @@ class Trainer:
             write = self.checkpoint_writer.save_best
             self.ranks.run_on_first(partial(write, state, model, validation))
         self.state = state  # before callbacks: a stop signal may save in one of them
-        name = "now" if averaged is None else f"mean of the last {averaged} checkpoints"
+        name = LIVE if averaged is None else f"mean of the last {averaged} checkpoints"
         for callback in self.callbacks:
             callback.on_validation(validation, state, name, best)
 
