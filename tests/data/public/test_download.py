@@ -26,7 +26,7 @@ def test_a_file_is_fetched_once(pinned, server, tmp_path):
     assert first == again
     assert first.path == tmp_path / "set" / "file.bin"
     assert first.path.read_bytes() == CONTENT
-    assert (first.sha256, first.is_pinned) == (DIGEST, True)
+    assert first.sha256 == DIGEST
     assert len(server.requests) == 1
     assert [each.name for each in first.path.parent.iterdir()] == ["file.bin"]
 
@@ -65,7 +65,7 @@ def test_the_first_file_is_trusted_where_nobody_states_a_checksum(
 ):
     said = []
     first = fetch(unpinned, tmp_path, say=said.append)
-    assert (first.sha256, first.is_pinned) == (DIGEST, False)
+    assert first.sha256 == DIGEST
     assert (tmp_path / RECORD).read_text() == f"{DIGEST}  set/file.bin\n"
     assert any("nobody states its SHA-256" in each for each in said)
 
@@ -88,6 +88,16 @@ def test_a_mirror_is_asked_where_the_publisher_has_nothing(pinned, server, tmp_p
 
     with pytest.raises(ResourceError, match=r"(?s)/gone .*/gone%20too .*--from"):
         fetch(replace(pinned, name="other", urls=urls[:2]), tmp_path)
+
+
+def test_the_mirror_that_served_a_file_is_named(pinned, server, tmp_path):
+    """The publisher's address was said to have the mirror's damaged file."""
+    urls = (f"{server.url}/gone.bin", f"{server.url}/file.bin")
+    assert fetch(replace(pinned, urls=urls), tmp_path).url == urls[1]
+
+    wrong = replace(pinned, name="other", urls=urls, sha256="0" * 64)
+    with pytest.raises(DataError, match=f"{urls[1]} has SHA-256"):
+        fetch(wrong, tmp_path)
 
 
 def test_a_mirror_is_asked_where_the_publisher_cannot_be_reached(

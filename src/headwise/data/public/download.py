@@ -39,11 +39,9 @@ class VerifiedFile:
     path: Path
     sha256: str
     num_bytes: int
-
-    @property
-    def is_pinned(self) -> bool:
-        """Whether its SHA-256 was known beforehand, from ``download.stated_by``."""
-        return self.download.sha256 is not None
+    url: str
+    """Where it was transferred from; of a file that was there, where it is published.
+    """
 
 
 def fetch(
@@ -59,17 +57,17 @@ def fetch(
     if path.exists():
         return _verified(download, path, _recorded(folder, download.name), say)
     with _locked(path):
-        resumed = _transfer_any(download, path, say)
+        url, resumed = _transfer_any(download, path, say)
         digest = storage.sha256(part_of(path))
         if download.sha256 not in (None, digest) and resumed:
             say(f"{path.name}: its SHA-256 differs after resuming; starting over")
             part_of(path).unlink()
-            _transfer_any(download, path, say)
+            url, _ = _transfer_any(download, path, say)
             digest = storage.sha256(part_of(path))
         expected = download.sha256 or _recorded(folder, download.name)
         if expected not in (None, digest):
             part_of(path).unlink()
-            raise DataError(_mismatch(download, download.urls[0], digest, expected))
+            raise DataError(_mismatch(download, url, digest, expected))
         storage.sync(part_of(path))
         part_of(path).rename(path)
         state_of(path).unlink(missing_ok=True)
@@ -80,7 +78,7 @@ def fetch(
             f"own, {digest}, is recorded in {folder / RECORD}, and later downloads "
             "must equal it"
         )
-    return VerifiedFile(download, path, digest, path.stat().st_size)
+    return VerifiedFile(download, path, digest, path.stat().st_size, url)
 
 
 def find(
@@ -100,14 +98,17 @@ def find(
     )
 
 
-def _transfer_any(download: Download, path: Path, say: Say) -> bool:
-    """Transfer from the first URL that has the file; return whether it was resumed."""
+def _transfer_any(download: Download, path: Path, say: Say) -> tuple[str, bool]:
+    """Transfer from the first URL that has the file.
+
+    Returns that URL, and whether an earlier transfer was resumed.
+    """
     size = "" if download.num_bytes is None else f" ({size_text(download.num_bytes)})"
     refused: list[DataError | Unavailable] = []
     for url in download.urls:
         say(f"downloading {url}{size}")
         try:
-            return transfer(url, path, num_bytes=download.num_bytes, say=say)
+            return url, transfer(url, path, num_bytes=download.num_bytes, say=say)
         except (DataError, Unavailable) as error:
             refused.append(error)
     kind = DataError if isinstance(refused[0], DataError) else ResourceError
@@ -133,7 +134,8 @@ def _verified(
             f"{path}: nobody states its SHA-256, so this file is trusted; its own is "
             f"{digest}"
         )
-    return VerifiedFile(download, path, digest, path.stat().st_size)
+    size = path.stat().st_size
+    return VerifiedFile(download, path, digest, size, download.urls[0])
 
 
 def _mismatch(download: Download, where: str, digest: str, expected: str | None) -> str:

@@ -105,7 +105,7 @@ def _facts(corpus: PublicCorpus, files: list[VerifiedFile]) -> dict[str, Any]:
         "downloads": [
             {
                 "name": each.download.name,
-                "url": each.download.urls[0],
+                "url": each.url,
                 "bytes": each.num_bytes,
                 "sha256": each.sha256,
                 "sha256_stated_by": each.download.stated_by or "nobody",
