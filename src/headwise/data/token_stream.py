@@ -87,10 +87,6 @@ class TokenStream:
         """Return the number of source tokens, 0, and of target tokens."""
         return 0, int(self._lengths(indices).sum())
 
-    def tokens(self) -> NDArray[np.int64]:
-        """Return all tokens, one after another."""
-        return self._tokens.values.astype(np.int64)
-
     def release_pages(self) -> None:
         """Return the memory of pages that were read to the system."""
         self._tokens.release_pages()
