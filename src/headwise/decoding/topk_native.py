@@ -23,7 +23,7 @@ MAX_K = 64
 def has_native_topk(logits: Tensor, k: int) -> bool:
     """Return whether the kernel can take the top ``k`` of these logits [R V].
 
-    The first call in a process may compile the kernels.
+    The first call in a process loads the native library.
     """
     return (
         logits.device.type == "cpu"

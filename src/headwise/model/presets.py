@@ -1,4 +1,4 @@
-"""Architectures by name: eleven small ones, and every row of the paper's Table 3."""
+"""Architectures by name: small ones, and every row of the paper's Table 3."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         self.config = config
         self.backend = "reference"
-        """The backend that was installed; see headwise.backends.select_decoder."""
+        """The backend that trains it; see headwise.backends.pytorch.install_fused."""
         self.interventions: tuple[str, ...] = ()
         """What is changed in it for a while (headwise.inspection.interventions). Hooks
         do that, which fast backends would bypass: they fall back while there is any."""

@@ -1,1 +1,1 @@
-"""Decoding on a GPU, by CUDA graphs over static buffers."""
+"""Decoding and training on a GPU, by CUDA graphs over static buffers."""

@@ -1,1 +1,1 @@
-"""Kernels in C, compiled on the machine where they run; see ``compiler``."""
+"""Kernels in C, compiled ahead for several kinds of processors; see ``library``."""
