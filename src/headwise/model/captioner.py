@@ -14,7 +14,6 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from headwise.model.config import TransformerConfig
-from headwise.model.initialization import initialize
 from headwise.model.patches import PatchEmbedding
 from headwise.model.transformer import Transformer
 
@@ -33,11 +32,12 @@ class Captioner(Transformer):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__(config, patch_values, target_vocab_size)
+        super().__init__(config, patch_values, target_vocab_size, seed=seed)
         self.patch_values = patch_values
-        width = config.embedding_width
-        self.embeddings["source"] = PatchEmbedding(patch_values, width)
-        initialize(self, seed)
+
+    def make_source_embedding(self, vocab_size: int, width: int) -> PatchEmbedding:
+        """Return the projection of patches of ``vocab_size`` values."""
+        return PatchEmbedding(vocab_size, width)
 
     def embed_source(self, source: Integer[Tensor, "B S P"]) -> Float[Tensor, "B S E"]:
         """Project the values of each patch."""

@@ -41,10 +41,16 @@ class EncoderDecoder(SequenceModel):
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         width = config.embedding_width
-        tables = {"target": TokenEmbedding(target_vocab_size, width)}
+        boxes: dict[str, nn.Module] = {
+            "target": TokenEmbedding(target_vocab_size, width)
+        }
         if config.tie_embeddings != "all":
-            tables["source"] = TokenEmbedding(source_vocab_size, width)
-        self.embeddings = nn.ModuleDict(tables)
+            boxes["source"] = self.make_source_embedding(source_vocab_size, width)
+        self.embeddings = nn.ModuleDict(boxes)
+
+    def make_source_embedding(self, vocab_size: int, width: int) -> nn.Module:
+        """Return the "Input Embedding" box of a source that is not shared."""
+        return TokenEmbedding(vocab_size, width)
 
     def forward(
         self,
