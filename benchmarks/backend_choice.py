@@ -92,7 +92,7 @@ def training(way: str) -> dict[str, Work]:
     from headwise.backends.select_training import cross_entropy_of
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
     from headwise.training.settings import TrainingSettings
 
     keep_freed_memory()
@@ -102,7 +102,7 @@ def training(way: str) -> dict[str, Work]:
         batch = random_batch(pairs, length=LENGTH, vocabulary=VOCABULARY)
         model = Transformer(config, VOCABULARY).train()
         use_backend(model, "torch" if way == "torch-eager" else "native")
-        optimizer = make_optimizer(model, TrainingSettings())
+        optimizer = Optimizer(model, TrainingSettings())
 
         def learn() -> None:
             optimizer.zero_grad()

@@ -53,7 +53,7 @@ def measure(
     from headwise.training.data_loader import training_order
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
 
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -84,7 +84,7 @@ def measure(
         on_message=print,
         check_stop=lambda: None,
     )
-    optimizer = make_optimizer(model, recipe.training)
+    optimizer = Optimizer(model, recipe.training)
     order = training_order(corpus, recipe.training, seed=1)
     positions = islice(order.epoch(0), WARM_UP + updates)
     loading = training_seconds = 0.0

@@ -51,7 +51,7 @@ def measure(sample: str, variant: str, updates: int) -> dict[str, Any]:
     from headwise.tasks import TASKS
     from headwise.tasks.description import ModelDescription
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
 
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -72,7 +72,7 @@ def measure(sample: str, variant: str, updates: int) -> dict[str, Any]:
     )
     backend, half = VARIANTS[variant]
     model = use_backend(task.build(description, seed=1).train(), backend)
-    optimizer = make_optimizer(model, recipe.training)
+    optimizer = Optimizer(model, recipe.training)
     pixels = torch.randint(0, 256, (count * patches, values), dtype=torch.uint8)
     target = CAPTION if made.task == "captioning" else 1
     labels = torch.randint(4, WORDS, (count * target,))

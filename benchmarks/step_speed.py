@@ -52,14 +52,14 @@ def measure(fast: list[str], updates: int) -> float:
     from headwise.backends.select_training import cross_entropy_of
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
     from headwise.training.settings import TrainingSettings
 
     if "allocator" in fast:
         keep_freed_memory()
     model = Transformer(PRESETS["tiny"].config, VOCABULARY)
     use_backend(model, "torch" if "fast" in fast else "reference")
-    optimizer = make_optimizer(model, TrainingSettings())
+    optimizer = Optimizer(model, TrainingSettings())
     batch = random_batch(PAIRS, length=LENGTH, vocabulary=VOCABULARY)
     count = PAIRS * LENGTH
     seconds = []
@@ -84,7 +84,7 @@ def measure_passes(way: str, updates: int) -> dict[str, float]:
     from headwise.model import PRESETS, Transformer
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.micro_batch import MicroBatchRunner
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
     from headwise.training.settings import TrainingSettings
 
     keep_freed_memory()
@@ -98,7 +98,7 @@ def measure_passes(way: str, updates: int) -> dict[str, float]:
         "R-Drop": (replace(single, r_drop=5.0), PAIRS // 2),
         "SimCut": (replace(single, simcut=3.0), PAIRS // 2),
     }
-    optimizer = make_optimizer(use_backend(model, backend), single)
+    optimizer = Optimizer(use_backend(model, backend), single)
     seconds: dict[str, list[float]] = {name: [] for name in forms}
     steps = {
         name: (

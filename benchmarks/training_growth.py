@@ -78,7 +78,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     from headwise.training.allocator import keep_freed_memory
     from headwise.training.distributed import Ranks
     from headwise.training.gradient_accumulation import GradientAccumulator
-    from headwise.training.optimizer import make_optimizer
+    from headwise.training.optimizer import Optimizer
     from headwise.training.settings import TrainingSettings
 
     keep_freed_memory()
@@ -93,7 +93,7 @@ def measure(point: Point, precision: str, seconds: float) -> dict[str, float]:
     )
     model = Transformer(config, point.vocabulary)
     settings = TrainingSettings(precision=precision, batch_tokens=point.batch_tokens)
-    optimizer = make_optimizer(model, settings)
+    optimizer = Optimizer(model, settings)
     size_alone = SimpleNamespace(size=point.vocabulary)
     # Random tokens are never turned into words.
     tokenizers: Any = SimpleNamespace(source=size_alone, target=size_alone)

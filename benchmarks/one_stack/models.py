@@ -20,7 +20,7 @@ from headwise.decoding.greedy import greedy_search
 from headwise.model import DecoderOnly, EncoderOnly, TransformerConfig
 from headwise.model.heads import MaskedTokenHead
 from headwise.training.allocator import keep_freed_memory
-from headwise.training.optimizer import make_optimizer
+from headwise.training.optimizer import Optimizer
 from headwise.training.settings import TrainingSettings
 from one_stack.plain import PAD, PlainHead, PlainModel, generate
 
@@ -79,7 +79,7 @@ def training(
         optimizer: torch.optim.Optimizer = torch.optim.Adam(modules.parameters())
     else:
         keep_freed_memory()
-        optimizer = make_optimizer(modules, TrainingSettings())
+        optimizer = Optimizer(modules, TrainingSettings())
 
     def update() -> float:
         optimizer.zero_grad()

@@ -16,7 +16,7 @@ from headwise.model.config import ModelKind
 from headwise.model.config_checks import CONVOLUTIONAL, RECURRENT
 from headwise.model.kinds import ENCODER_DECODERS, new_encoder_decoder
 from headwise.model.source_attention import SOURCE_ATTENTIONS
-from headwise.training.optimizer import make_optimizer
+from headwise.training.optimizer import Optimizer
 from headwise.training.settings import TrainingSettings
 
 CHOICES = {kind: {"kind": kind} for kind in ENCODER_DECODERS}
@@ -138,7 +138,7 @@ def test_it_learns_in_bfloat16_too(small, batch, choice):
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_every_weight_is_updated_once(small, batch, choice, optimizer):
     model = small(**choice).train()
-    updated = make_optimizer(model, TrainingSettings(optimizer=optimizer))
+    updated = Optimizer(model, TrainingSettings(optimizer=optimizer))
     names = {id(each): name for name, each in model.named_parameters()}
 
     groups = updated.param_groups

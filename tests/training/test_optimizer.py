@@ -10,8 +10,8 @@ from headwise.backends.api import WeightVersions
 from headwise.errors import ModelError, SettingsError
 from headwise.model.feed_forward import FeedForward
 from headwise.training.optimizer import (
+    Optimizer,
     apply_update,
-    make_optimizer,
     optimizer_tensors,
     restore_optimizer,
 )
@@ -43,7 +43,7 @@ def test_two_steps_of_adam_by_hand():
     weight = nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
     model = nn.Module()
     model.weight = weight
-    optimizer = make_optimizer(model, SETTINGS)
+    optimizer = Optimizer(model, SETTINGS)
     for group in optimizer.param_groups:
         group["lr"] = 0.1
 
@@ -59,7 +59,7 @@ def test_two_steps_of_adam_by_hand():
 
 
 def test_the_constants_are_those_of_section_5_3():
-    (group,) = make_optimizer(a_model(), SETTINGS).param_groups
+    (group,) = Optimizer(a_model(), SETTINGS).param_groups
 
     assert group["betas"] == (0.9, 0.98)
     assert group["eps"] == 1e-9
@@ -68,7 +68,7 @@ def test_the_constants_are_those_of_section_5_3():
 
 def test_a_restored_optimizer_continues_bit_for_bit():
     whole = a_model()
-    its_optimizer = make_optimizer(whole, SETTINGS)
+    its_optimizer = Optimizer(whole, SETTINGS)
     train(whole, its_optimizer, 3)
     tensors = {
         name: tensor.clone()
@@ -76,7 +76,7 @@ def test_a_restored_optimizer_continues_bit_for_bit():
     }
     resumed = a_model()
     resumed.load_state_dict({k: v.clone() for k, v in whole.state_dict().items()})
-    other = make_optimizer(resumed, SETTINGS)
+    other = Optimizer(resumed, SETTINGS)
 
     restore_optimizer(resumed, other, tensors)
     train(whole, its_optimizer, 2)
@@ -89,12 +89,12 @@ def test_a_restored_optimizer_continues_bit_for_bit():
 
 def test_what_is_restored_is_a_copy():
     model = a_model()
-    optimizer = make_optimizer(model, SETTINGS)
+    optimizer = Optimizer(model, SETTINGS)
     train(model, optimizer, 1)
     tensors = {k: v.clone() for k, v in optimizer_tensors(model, optimizer).items()}
     before = {name: tensor.clone() for name, tensor in tensors.items()}
     other = a_model()
-    its_optimizer = make_optimizer(other, SETTINGS)
+    its_optimizer = Optimizer(other, SETTINGS)
 
     restore_optimizer(other, its_optimizer, tensors)
     train(other, its_optimizer, 1)
@@ -104,32 +104,32 @@ def test_what_is_restored_is_a_copy():
 
 def test_the_state_of_another_architecture_is_refused_by_the_weight_that_differs():
     wider = nn.Linear(4, 2)
-    optimizer = make_optimizer(wider, SETTINGS)
+    optimizer = Optimizer(wider, SETTINGS)
     wider(torch.ones(1, 4)).sum().backward()
     optimizer.step()
     foreign = optimizer_tensors(wider, optimizer)
     model = a_model()
 
     with pytest.raises(ModelError, match="does not fit the model at weight"):
-        restore_optimizer(model, make_optimizer(model, SETTINGS), foreign)
+        restore_optimizer(model, Optimizer(model, SETTINGS), foreign)
 
 
 @pytest.mark.parametrize("missing", ["bias.exp_avg", "updates"])
 def test_a_state_that_is_not_whole_is_refused(missing):
     model = a_model()
-    optimizer = make_optimizer(model, SETTINGS)
+    optimizer = Optimizer(model, SETTINGS)
     train(model, optimizer, 1)
     tensors = optimizer_tensors(model, optimizer)
     del tensors[missing]
 
     with pytest.raises(ModelError, match=missing.partition(".")[0]):
-        restore_optimizer(model, make_optimizer(model, SETTINGS), tensors)
+        restore_optimizer(model, Optimizer(model, SETTINGS), tensors)
 
 
 def test_copies_of_the_weights_are_known_to_be_old_after_an_update():
     """Fused Adam changes weights without telling autograd, which decoders ask."""
     model = a_model()
-    optimizer = make_optimizer(model, SETTINGS)
+    optimizer = Optimizer(model, SETTINGS)
     copied = WeightVersions(model)
     model(torch.ones(1, 3)).sum().backward()
     assert copied.are_of(model)
@@ -157,7 +157,7 @@ def train_on_tokens(model, optimizer, times, found_inf=None):
 
 def test_muon_has_the_matrices_inside_and_adam_all_other_weights():
     model = a_feed_forward_between_embeddings()
-    optimizer = make_optimizer(model, MUON)
+    optimizer = Optimizer(model, MUON)
 
     train_on_tokens(model, optimizer, 1)
 
@@ -174,7 +174,7 @@ def test_muon_has_the_matrices_inside_and_adam_all_other_weights():
 
 def test_a_restored_muon_continues_bit_for_bit():
     whole = a_feed_forward_between_embeddings()
-    its_optimizer = make_optimizer(whole, MUON)
+    its_optimizer = Optimizer(whole, MUON)
     for group in its_optimizer.param_groups:
         group["lr"] = 0.1
     train_on_tokens(whole, its_optimizer, 3)
@@ -182,7 +182,7 @@ def test_a_restored_muon_continues_bit_for_bit():
     tensors = {name: tensor.clone() for name, tensor in tensors.items()}
     resumed = a_feed_forward_between_embeddings()
     resumed.load_state_dict({k: v.clone() for k, v in whole.state_dict().items()})
-    other = make_optimizer(resumed, MUON)
+    other = Optimizer(resumed, MUON)
     for group in other.param_groups:
         group["lr"] = 0.1
 
@@ -196,12 +196,12 @@ def test_a_restored_muon_continues_bit_for_bit():
 
 def test_the_state_of_another_optimizer_is_refused():
     model = a_feed_forward_between_embeddings()
-    optimizer = make_optimizer(model, SETTINGS)
+    optimizer = Optimizer(model, SETTINGS)
     train_on_tokens(model, optimizer, 1)
 
     with pytest.raises(ModelError, match=r"the model at 1\.widen\.weight"):
         restore_optimizer(
-            model, make_optimizer(model, MUON), optimizer_tensors(model, optimizer)
+            model, Optimizer(model, MUON), optimizer_tensors(model, optimizer)
         )
 
 
@@ -209,7 +209,7 @@ def test_no_part_of_a_skipped_step_changes_a_weight():
     model = a_feed_forward_between_embeddings()
     before = [each.detach().clone() for each in model.parameters()]
 
-    train_on_tokens(model, make_optimizer(model, MUON), 1, torch.tensor(1.0))
+    train_on_tokens(model, Optimizer(model, MUON), 1, torch.tensor(1.0))
 
     for one, two in zip(before, model.parameters(), strict=True):
         assert torch.equal(one, two)
@@ -218,7 +218,7 @@ def test_no_part_of_a_skipped_step_changes_a_weight():
 def test_weight_decay_is_that_of_adamw_and_of_matrices_alone():
     ours, theirs = a_model(), a_model()
     settings = TrainingSettings(weight_decay=0.1)
-    optimizer = make_optimizer(ours, settings)
+    optimizer = Optimizer(ours, settings)
     for group in optimizer.param_groups:
         group["lr"] = 0.1
     groups = [

@@ -26,7 +26,7 @@ from headwise.training.memory_estimate import (
     MemoryEstimator,
     prediction_batches,
 )
-from headwise.training.optimizer import make_optimizer
+from headwise.training.optimizer import Optimizer
 from headwise.training.schedule import learning_rate
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import VALIDATION_TOKENS
@@ -260,7 +260,7 @@ def dropped_pairs(corpus: PreparedCorpus) -> list[Dropped]:
 def _seconds_per_step(estimator: MemoryEstimator, order: AnyOrder) -> float:
     """Return the mean seconds of the first steps, without the very first."""
     model, settings = estimator.model, estimator.settings
-    optimizer = make_optimizer(model, settings)
+    optimizer = Optimizer(model, settings)
     batches = order.batches(0)
     model.train()
     seconds: list[float] = []

@@ -28,7 +28,7 @@ from headwise.tasks.task import Task
 from headwise.training.data_loader import planned_facts, training_order
 from headwise.training.gradient_accumulation import GradientAccumulator
 from headwise.training.memory_usage import MemoryUsage, memory_usage_of
-from headwise.training.optimizer import make_optimizer
+from headwise.training.optimizer import Optimizer
 from headwise.training.settings import TrainingSettings
 from headwise.training.validation import (
     NUM_SAMPLES,
@@ -170,7 +170,7 @@ class MemoryEstimator:
         """Step a tiny optimizer: the first step of any loads libraries."""
         nothing = nn.Linear(1, 1, device=self.model.device)
         nothing(torch.ones(1, 1, device=self.model.device)).sum().backward()
-        make_optimizer(nothing, self.settings).step()
+        Optimizer(nothing, self.settings).step()
 
     def _allocate_copies(self, count: int) -> list[Tensor]:
         """Return ``count`` copies of the weights, filled so that memory is touched."""

@@ -84,11 +84,6 @@ class Optimizer:
         return self.adam, MOMENTS
 
 
-def make_optimizer(model: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """Return the optimizer of the settings for all weights of ``model``."""
-    return Optimizer(model, settings)
-
-
 def apply_update(optimizer: Optimizer, update: PendingStep) -> None:
     """Apply the gradients to the weights, unless a number is not finite."""
     for group in optimizer.param_groups:

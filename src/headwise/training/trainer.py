@@ -39,8 +39,8 @@ from headwise.training.nan_checks import (
     non_finite_message,
 )
 from headwise.training.optimizer import (
+    Optimizer,
     apply_update,
-    make_optimizer,
     optimizer_tensors,
     restore_optimizer,
 )
@@ -104,7 +104,7 @@ class Trainer:
             check_stop=self._check_signals,
             teachers=teachers,
         )
-        self.optimizer = make_optimizer(model, settings)
+        self.optimizer = Optimizer(model, settings)
         if optimizer is not None:
             restore_optimizer(model, self.optimizer, optimizer)
         decay = settings.ema_decay
