@@ -191,12 +191,15 @@ def test_a_dry_run_of_prepared_pictures(headwise, tmp_path):
         "prepare", tmp_path / "train", *task, *size, "--out", tmp_path / "c", *TINY
     )
     assert found.code == 0, found.error
-    assert "50 training pictures, 10 for validation" in found.error
+    said = re.search(r": (\d+) training pictures, (\d+) for validation", found.error)
+    assert said, found.error
+    train, held_out = map(int, said.groups())
+    assert train + held_out == 60
     found = headwise(
         "train", tmp_path / "c", "--out", tmp_path / "r", "--dry-run", *TINY
     )
     assert found.code == 0, found.error
-    assert re.search(r"an epoch .* over 50 pictures\n", found.out), found.out
+    assert re.search(rf"an epoch .* over {train} pictures\n", found.out), found.out
     assert "pair" not in found.out
 
 
