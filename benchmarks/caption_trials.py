@@ -254,6 +254,7 @@ LEARNS_FROM = {
     "published-distilled": "mixed-ensemble",
     "weight-decay-distilled": "weight-decay-ensemble",
     "weight-decay-diversified": "weight-decay-ensemble",
+    "weight-decay-distilled-twice": "distilled-ensemble",
 }
 """Name of a trial -> the ensemble whose translations of the training set are training
 text as well."""
@@ -275,6 +276,7 @@ BY_PUBLISHED_RECIPE: dict[str, Table] = {
         for decay in (0.1, 0.3, 1.0)
     },
     "weight-decay-distilled": WITH_COOLDOWN,
+    "weight-decay-distilled-twice": WITH_COOLDOWN,
     "weight-decay-diversified": WITH_COOLDOWN,
     "weight-decay-reverse": {"training": {"weight_decay": 0.3}},
 }
