@@ -82,7 +82,7 @@ def test_frames_stand_side_by_side():
     [
         ("no.png", "no.png: it does not exist"),
         ("text.png", "not a PNG file"),
-        ("small.png", "convert it to that size"),
+        ("small.png", "convert the picture to that size"),
     ],
 )
 def test_a_picture_that_cannot_be_read_is_refused(inspector, folder, name, said):

@@ -53,7 +53,7 @@ def test_a_picture_of_another_size_is_refused_and_never_resized():
         ((1, 4, 4, 3), "4 x 4 pixels, RGB"),
         ((2, 4, 4, 1), "2 frames of 4 x 4 pixels, L"),
     ):
-        with pytest.raises(DataError, match=f"{found}, but pictures of 4 x 4 pixels"):
+        with pytest.raises(DataError, match=f"of 4 x 4 pixels, L, not {found};"):
             tokenizer.patches(numbered(*shape))
 
 
