@@ -258,6 +258,27 @@ def test_patience_is_so_many_finished_outputs(chance_model, tmp_path, search, pa
     assert written["patience"] == patience
 
 
+def test_no_source_is_cut_and_an_output_may_be_empty(chance_model, tmp_path):
+    """Unless it is told so, CTranslate2 cuts sources and writes a token at least."""
+    write_ctranslate2(tmp_path / "out", chance_model())
+
+    written = json.loads((tmp_path / "out" / "translate_batch.json").read_text())
+    assert written["max_input_length"] == written["min_decoding_length"] == 0
+
+
+def test_layer_normalization_has_the_models_epsilon(chance_model, tmp_path):
+    opened = chance_model()
+    write_ctranslate2(tmp_path / "out", opened)
+
+    (epsilon,) = {
+        each.eps
+        for each in opened.model.modules()
+        if isinstance(each, torch.nn.LayerNorm)
+    }
+    written = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert written["layer_norm_epsilon"] == epsilon
+
+
 def test_no_length_penalty_is_an_exponent_that_is_almost_0(chance_model, tmp_path):
     search = DecodingSettings(length_penalty="none")
     assert write_ctranslate2(tmp_path / "out", chance_model(decoding=search)) == []

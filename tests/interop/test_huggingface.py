@@ -290,6 +290,13 @@ def test_a_greedy_search_has_no_settings_of_a_beam(chance_model, tmp_path):
     assert not {"length_penalty", "early_stopping"} & written.keys()
 
 
+def test_tokens_that_are_no_output_are_suppressed(chance_model, tmp_path):
+    write_huggingface(tmp_path / "out", chance_model())
+
+    written = json.loads((tmp_path / "out" / "generation_config.json").read_text())
+    assert set(written["suppress_tokens"]) == {PAD, START}
+
+
 def test_the_card_says_how_it_is_used_there(exported):
     card = (exported / "README.md").read_text()
 
