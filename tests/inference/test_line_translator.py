@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headwise.decoding.hypothesis import Hypothesis
 from headwise.decoding.settings import greedy
 from headwise.decoding.warning_settings import WarningSettings
 from headwise.inference.line_translator import LineTranslator
@@ -71,6 +72,21 @@ def test_a_line_is_assembled_from_the_results_of_its_pieces(translator):
     assert assembled.source == line
     assert all(text in assembled.text for text in texts)
     assert "in 2 pieces" in assembled.warnings[0]
+
+
+def test_a_line_has_the_sum_of_the_scores_of_its_pieces(translator):
+    line = "one. Two! Six."
+    pieces, parts = zip(*encoded(translator, line, APART), strict=True)
+    scores = iter([(-1.0, -2.0), (-0.5, -4.0), (-0.25, -8.0)])
+    results = [
+        ([Hypothesis((), *next(scores), True)] if each.tokens else [], ())
+        for each in parts
+    ]
+
+    (candidate,) = translator.assemble(line, pieces, parts, results).candidates
+
+    assert candidate.log_probability == -1.75
+    assert candidate.score == -14.0
 
 
 def test_each_sentence_is_a_piece_if_asked_for(translator):
