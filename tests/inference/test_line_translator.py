@@ -32,6 +32,17 @@ def test_a_short_line_is_one_piece_and_a_blank_one_has_no_tokens(translator):
     assert blank.tokens == ()
 
 
+def test_a_line_of_the_longest_length_is_one_piece(tiny_run):
+    opened = load(tiny_run, engine="torch")
+    translator = LineTranslator(opened.opened, opened.engine)
+    line = "one two three."
+    translator.longest_source = len(translator.codec.encode([line])[0])
+    assert len(encoded(translator, line, greedy())) == 1
+
+    translator.longest_source -= 1
+    assert len(encoded(translator, line, greedy())) > 1
+
+
 def test_only_the_first_piece_with_text_has_the_prefix(translator):
     pieces = encoded(translator, "\rone.\rtwo.", greedy(), prefix="sechs")
 
