@@ -66,6 +66,27 @@ def test_pieces_with_equal_settings_are_searched_together(translator):
     assert searches[1].thresholds.shorter_than == 0.0
 
 
+def test_a_loop_is_searched_again_with_its_prefix(translator):
+    asked = []
+
+    class LoopingEngine:
+        def can_search(self, settings):
+            return True
+
+        def search(self, sources, settings, prefixes=None):
+            asked.append((settings.no_repeat_ngram, list(sources), prefixes))
+            tokens = (5, 6) if settings.no_repeat_ngram else (5,) * 20
+            return [[Hypothesis(tokens, -1.0, -1.0, True)] for _ in sources]
+
+    looping = LineTranslator(translator.opened, LoopingEngine())
+    ((_, piece),) = encoded(looping, "one two.", greedy(), prefix="sechs")
+    (search,) = looping.submit([piece])
+    looping.collect(search)
+
+    source, prefix = [piece.tokens], [translator.codec.prefix("sechs")]
+    assert asked == [(0, source, prefix), (3, source, prefix)]
+
+
 def test_a_line_is_assembled_from_the_results_of_its_pieces(translator):
     line = "one.\r\rtwo."
     pieces, parts = zip(*encoded(translator, line, greedy()), strict=True)
