@@ -127,6 +127,13 @@ def test_an_output_that_is_too_short_gives_a_warning():
     assert said("a", [5] * 7, "c", [6]) == []  # too few to tell
 
 
+def test_lengths_are_compared_from_eight_tokens_of_the_longer_side():
+    assert said("a", [5, 7], "c", [6] * 7) == []
+    assert said("a", [5] * 7, "c", [6, 7]) == []
+    assert len(said("a", [5, 7], "c", [6] * 8)) == 1
+    assert len(said("a", [5] * 8, "c", [6, 7])) == 1
+
+
 @pytest.mark.parametrize(
     ("setting", "case"),
     [
