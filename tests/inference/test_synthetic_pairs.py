@@ -50,6 +50,20 @@ def test_lines_that_are_not_translated(translator, line, reason):
     assert found[1].line == line
 
 
+@pytest.mark.parametrize(("fewer", "reason"), [(0, ""), (1, "too long")])
+def test_a_line_of_the_longest_length_is_translated(
+    translator, monkeypatch, fewer, reason
+):
+    line, opened = "one two three.", translator.opened
+    (tokens,) = opened.texts.encode([line])
+    facts = replace(opened.facts, longest_source=len(tokens) - fewer)
+    monkeypatch.setattr(translator, "opened", replace(opened, facts=facts))
+
+    (found,) = make_pairs(translator, [line], BEAM)
+
+    assert found.reason == reason
+
+
 @pytest.mark.parametrize(
     ("search", "reason"),
     [
