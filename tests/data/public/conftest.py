@@ -57,9 +57,9 @@ class Handler(BaseHTTPRequestHandler):
             if start >= len(body):
                 return self._end(416, **{"Content-Range": f"bytes */{len(body)}"})
             status = 206
-            first = start + 1 if how.shifts_ranges else start
+            start += how.shifts_ranges
             last = len(body) - 1
-            headers["Content-Range"] = f"bytes {first}-{last}/{len(body)}"
+            headers["Content-Range"] = f"bytes {start}-{last}/{len(body)}"
         rest = body[start:]
         if how.says_length:
             headers["Content-Length"] = str(len(rest))
