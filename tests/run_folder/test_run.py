@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,8 +16,9 @@ from headwise.errors import DataError, ModelError, SettingsError, Stopped, Usage
 from headwise.inference.translator import load
 from headwise.recipe import resolve
 from headwise.run_folder.paths import model_path
-from headwise.run_folder.run import check_run, open_task, train_run
+from headwise.run_folder.run import _check_same_corpus, check_run, open_task, train_run
 from headwise.settings import read_toml
+from headwise.training.distributed import Ranks
 from headwise.training.state import TrainingState
 
 SHORT = {
@@ -195,6 +197,15 @@ def test_how_long_and_with_how_many_to_train_may_change(run_folder, corpus, chan
     now = replace(before, training=replace(before.training, **change))
 
     check_run(run_folder, now, corpus.facts.fingerprint)
+
+
+def test_ranks_with_another_corpus_than_the_first_are_refused(corpus):
+    """On another machine the folder of the same name may hold other text."""
+    first = SimpleNamespace(run_on_first=lambda _: "another fingerprint")
+
+    with pytest.raises(DataError, match="differs between machines"):
+        _check_same_corpus(first, corpus)
+    _check_same_corpus(Ranks(), corpus)
 
 
 def test_the_same_text_may_lie_elsewhere(run_folder, corpus):
