@@ -181,6 +181,17 @@ def test_other_settings_make_another_run_and_are_all_named(run_folder, corpus):
     assert resolve(file=run_folder / "recipe.toml") == before
 
 
+def test_a_setting_whose_name_begins_with_one_that_may_change_may_not(
+    run_folder, corpus
+):
+    """``data.dev`` may lie elsewhere; ``data.dev_pairs`` holds out other pairs."""
+    before = resolve(file=run_folder / "recipe.toml")
+    now = replace(before, data=replace(before.data, dev_pairs=7))
+
+    with pytest.raises(SettingsError, match=r"data\.dev_pairs was .* and is now 7"):
+        check_run(run_folder, now, corpus.facts.fingerprint)
+
+
 @pytest.mark.parametrize(
     "change",
     [
