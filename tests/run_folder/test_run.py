@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from tests.tiny import SETTINGS, write_text
 
 from headwise.data.prepare import prepare
@@ -134,6 +134,19 @@ def test_after_a_crash_the_last_intact_checkpoint_is_resumed(tmp_path, corpus, r
     assert callback.began == 4
     assert "step-00000008 cannot be used" in callback.said[0]
     assert_same(before, weights(folder, 8))
+
+
+def test_an_ema_of_another_shape_in_a_checkpoint_is_refused(tmp_path, corpus, rewrite):
+    recipe = a_recipe(corpus, ema_decay=0.9)
+    train_run(tmp_path / "run", recipe, corpus)
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-00000008"
+    ema = load_file(checkpoint / "ema.safetensors")
+    name = next(iter(ema))
+    wrong = {**ema, name: torch.zeros(3, 3)}
+    rewrite(checkpoint, "ema.safetensors", save(wrong))
+
+    with pytest.raises(ModelError, match=r"has shape \[3, 3\], not"):
+        train_run(tmp_path / "run", recipe, corpus)
 
 
 def test_a_finished_run_may_be_made_longer(tmp_path, corpus, recipe):
