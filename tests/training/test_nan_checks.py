@@ -13,7 +13,7 @@ from tests.training.conftest import (
 )
 from torch import nn
 
-from headwise.errors import NumericsError
+from headwise.errors import NumericsError, Stopped
 from headwise.training.callbacks import StepMetrics
 from headwise.training.nan_checks import (
     MAX_SKIPPED_IN_A_ROW,
@@ -130,6 +130,21 @@ def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
 def test_weights_that_are_not_finite_are_never_saved():
     with pytest.raises(NumericsError, match=r"weight b is not finite.*not saved"):
         check_finite({"a": torch.ones(2), "b": torch.tensor([1.0, math.nan])}, 7)
+
+
+def test_a_run_that_is_stopped_with_such_weights_saves_no_checkpoint(make_trainer):
+    recorder = Recorder()
+    trainer = make_trainer(callback=recorder)
+
+    def spoil_and_stop(update, state):
+        next(trainer.model.parameters()).data.fill_(math.inf)
+        raise Stopped("stopped")
+
+    recorder.on_step = spoil_and_stop
+    with pytest.raises(NumericsError, match="not finite after update 1"):
+        trainer.run()
+
+    assert trainer.checkpoint_writer.saved == []
 
 
 @pytest.mark.parametrize(
