@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.training.conftest import QUICK, assert_same_weights
+from tests.training.conftest import QUICK, assert_same_weights, weights_of
 
 from headwise.training.averaging import EMA, average_checkpoints
 
@@ -82,3 +82,15 @@ def test_the_ema_is_the_mean_worked_out_by_hand():
     after_one = 2 / 11 * 0.0 + 9 / 11 * 11.0
     expected = 3 / 12 * after_one + 9 / 12 * 5.0
     assert ema.tensors["weight"].item() == pytest.approx(expected)
+
+
+def test_the_first_update_of_a_run_keeps_two_elevenths_of_the_first_weights(
+    make_trainer,
+):
+    trainer = make_trainer(replace(QUICK, steps=1, ema_decay=0.9))
+    before = weights_of(trainer)
+    trainer.run()
+
+    for name, weight in weights_of(trainer).items():
+        expected = 2 / 11 * before[name] + 9 / 11 * weight
+        torch.testing.assert_close(trainer.ema.tensors[name], expected)
