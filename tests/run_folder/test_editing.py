@@ -193,6 +193,25 @@ def test_a_disk_that_fills_up_while_weights_are_copied_is_said(
     assert files(model_folder) == before
 
 
+def test_a_file_that_is_replaced_while_the_model_is_edited_is_noticed(
+    model_folder, monkeypatch
+):
+    """The new manifest would vouch for weights of another model."""
+    copy, before = shutil.copyfile, files(model_folder)
+    path = model_folder / "model.safetensors"
+
+    def replace_and_copy(source, target):
+        if source == path:
+            path.write_bytes(b"other weights")
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", replace_and_copy)
+    with pytest.raises(ModelError, match=r"model\.safetensors changed while it was"):
+        edit_model(model_folder, search={"beam": 2})
+
+    assert files(model_folder) == {**before, path.name: b"other weights"}
+
+
 def test_a_model_that_was_changed_is_copied_and_used_like_any_other(
     model_folder, tmp_path
 ):
