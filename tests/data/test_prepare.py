@@ -313,6 +313,15 @@ def test_every_relevant_setting_changes_the_fingerprint(corpus):
     assert len(set(names)) == len(choices)
 
 
+def test_other_languages_change_the_fingerprint(corpus):
+    data = DataSettings(corpora=(corpus("a", pairs(60)),))
+    choices = [(), ("en", "de"), ("de", "en"), ("en", "nl")]
+
+    names = [fingerprint(data, WORDS, seed=1, languages=each) for each in choices]
+
+    assert len(set(names)) == len(choices)
+
+
 def test_a_change_of_text_or_a_damaged_folder_is_prepared_anew(corpus, done, tmp_path):
     done(corpus("a", pairs(60)))
     changed = done(corpus("a", pairs(61)))
