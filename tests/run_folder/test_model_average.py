@@ -104,6 +104,18 @@ def test_all_else_is_of_the_first_and_the_longest_text_of_any(
     assert first.facts.longest_source == second.facts.longest_source == 90
 
 
+def test_the_longest_target_is_that_of_any(model_folder, tmp_path, rewrite):
+    other = shutil.copytree(model_folder, tmp_path / "other")
+    config = (other / "config.json").read_text()
+    longest = open_model_folder(other).facts.longest_target
+    field = '"longest_target": '
+    assert f"{field}{longest}" in config
+    rewrite(other, "config.json", config.replace(f"{field}{longest}", f"{field}90"))
+    average_models([model_folder, other], tmp_path / "mean")
+
+    assert open_model_folder(tmp_path / "mean").facts.longest_target == 90
+
+
 def test_golden_translations_are_those_of_the_average(model_folder, changed, tmp_path):
     """Against a model whose outputs are nothing like those of the first."""
     turned = changed("turned", torch.neg)
