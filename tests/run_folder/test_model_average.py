@@ -232,6 +232,7 @@ def test_a_run_stands_for_its_best_model_by_its_own_name(run_folder, tmp_path):
         ([1, -0.5], "not -0.5"),
         ([1, math.nan], "not nan"),
         ([math.inf, 1], "not inf"),
+        ([1e-17, 1], "a share of 1e-17 is nothing beside the 1 of all"),
     ],
 )
 def test_wrong_shares_are_refused(model_folder, tmp_path, shares, said):
