@@ -40,8 +40,8 @@ WAYS = {
     "coverage": {"coverage": 0.2, "alignments": True},
     "sampling": {"search": "sampling", "samples": 2, "top_p": 0.9},
 }
-ENOUGH = {"ctranslate2": ["beam"], "torch-readable": ["greedy"]}
-"""Ways that are tried of an engine: it lacks the others, or is too slow for them."""
+ENOUGH = {"ctranslate2": ["beam"]}
+"""Ways that are tried of an engine that lacks the others."""
 
 NUMBERS_OF = {"torch": ("float32", "bf16"), "ctranslate2": ("float32", "int8")}
 

@@ -10,6 +10,7 @@ from tests.reference.beam_search import readable_beam_search
 
 from headwise.decoding.beam import beam_search
 from headwise.decoding.length_penalty import LENGTH_PENALTIES, gnmt_penalty, no_penalty
+from headwise.decoding.settings import DecodingSettings
 from headwise.decoding.stopping import STOPPING
 from headwise.errors import NumericsError, UsageError
 
@@ -181,24 +182,29 @@ def everything(log_probabilities, longest):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_beam_as_wide_as_the_space_is_exhaustive(history, seed, form, alpha):
     model = history(seed=seed, vocabulary=4)
-    penalty = partial(LENGTH_PENALTIES[form], alpha=alpha)
+    settings = DecodingSettings(length_penalty=form, alpha=alpha)
 
     outputs = list(everything(cache(model.log_probabilities_of(0)), 4))
-    ranked = sorted(outputs, key=lambda o: o[2] / penalty(o[1]), reverse=True)[:5]
+    scores = {
+        tokens: settings.score(log_p, length) for tokens, length, log_p in outputs
+    }
+    ranked = sorted(scores, key=scores.__getitem__, reverse=True)[:5]
     (found,) = searched(
         model,
         model.state([0]),
         beam=len(outputs),
-        penalty=penalty,
+        penalty=settings.penalty,
+        reward=settings.reward,
         stopping=STOPPING["exact"],
         max_lengths=[4],
         num_best=5,
     )
 
     assert len(outputs) == 1 + 3 + 9 + 27 + 81
-    assert [each.tokens for each in found] == [tokens for tokens, _, _ in ranked]
+    assert [each.tokens for each in found] == ranked
     assert [each.score for each in found] == pytest.approx(
-        [log_p / penalty(length) for _, length, log_p in ranked]
+        [scores[tokens] for tokens in ranked],
+        abs=1e-6,  # a reward and a total of float32 may nearly cancel
     )
 
 
@@ -207,10 +213,12 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(history, seed, form, alpha):
 @pytest.mark.parametrize("beam", [1, 2, 4, 7])
 def test_batched_beam_search_agrees_with_the_reference(history, beam, form, stopping):
     model = history(seed=beam, vocabulary=9)
+    settings = DecodingSettings(length_penalty=form, alpha=0.7)
     asked = {
         "end": END,
         "beam": beam,
-        "penalty": partial(LENGTH_PENALTIES[form], alpha=0.7),
+        "penalty": settings.penalty,
+        "reward": settings.reward,
         "stopping": STOPPING[stopping],
         "num_best": beam,
         "forbidden": (START,),
@@ -235,7 +243,9 @@ def test_batched_beam_search_agrees_with_the_reference(history, beam, form, stop
         assert [each.score for each in found] == pytest.approx(
             [each.score for each in plain],
             rel=1e-6,
-            abs=3e-7,  # half of the last place of float32 beside 1, twice a token
+            # Half of the last place of float32 beside 1, twice a token; and that of a
+            # total which the reward nearly cancels.
+            abs=3e-7 + 1e-6 * settings.reward * limit,
         )
 
 

@@ -223,9 +223,14 @@ def test_capitals_stay_without_the_setting_or_with_a_prefix(
 
 
 def test_many_capitals_in_a_line_give_no_warning_about_its_length(tiny_run):
-    """In small letters the line is short enough; capitals have more tokens."""
+    """In lower case the line is just short enough; capitals have more tokens."""
     translator = load(tiny_run, engine="torch")
     line = "ONE TWO. THREE SIX."
+    encode = translator.opened.tokenizers.source.encode
+    lower, upper = len(encode("One two. three six.")), len(encode(line))
+    assert lower < upper
+    facts = replace(translator.opened.facts, longest_source=lower)
+    translator.opened = replace(translator.opened, facts=facts)
 
     (found,) = translator.lines([line], beam=1, recase=True, split_sentences=True)
 

@@ -83,6 +83,15 @@ def test_blocks_are_submitted_while_others_are_searched(translator, fake):
     assert fake.log.count("submitted") == len(TEXTS) / BLOCK
 
 
+def test_searches_that_nobody_waits_for_are_cancelled(translator, fake):
+    lines = translator.lines(TEXTS, beam=1)
+    next(lines)
+    lines.close()
+
+    waiting = fake.log.count("submitted") - fake.log.count("collected")
+    assert fake.log.count("cancelled") == waiting > 0
+
+
 def test_finished_lines_do_not_wait_for_a_slow_stream(translator, fake):
     """Of a stream that has no further block yet, what was asked comes out."""
     read = []

@@ -161,13 +161,6 @@ def test_a_split_line_says_what_it_goes_without(translator):
     assert said.endswith("pieces, without alignment, without translations but the best")
 
 
-def test_a_line_as_long_as_the_longest_is_left_whole(translator, tiny_run):
-    sources = (tiny_run / "prepared" / "dev.source.txt").read_text().split("\n")[:-1]
-
-    for result in translator.lines(sources, beam=1):
-        assert not any("pieces" in warning for warning in result.warnings)
-
-
 def test_n_best_candidates_come_best_first(translator):
     (result,) = translator.lines(["one two six."], beam=4, num_best=3)
 

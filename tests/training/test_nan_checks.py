@@ -114,6 +114,18 @@ def test_a_run_with_a_skipped_update_resumes_bit_for_bit(make_trainer):
     assert_same_weights(weights_of(uncut), weights_of(second))
 
 
+def test_a_run_whose_updates_were_all_skipped_resumes(make_trainer):
+    first = make_trainer(SKIPPING, callback=MessageRecorder(), until=3)
+    spoil(first, 1, 2, 3)
+    first.run()
+    state, weights, optimizer = first.checkpoint_writer.saved[-1]
+    assert optimizer["updates"].item() == 0
+
+    second = make_trainer(SKIPPING, state=state, weights=weights, optimizer=optimizer)
+
+    assert second.run().step == SKIPPING.steps
+
+
 def test_nothing_but_skipped_updates_ends_the_run(make_trainer):
     settings = replace(SKIPPING, steps=500, validate_every=500)
     trainer = make_trainer(settings, callback=MessageRecorder())

@@ -121,6 +121,20 @@ def test_only_a_limit_that_will_be_exceeded_is_said_to_be(monkeypatch):
     }
 
 
+@pytest.mark.parametrize(
+    ("limit", "end", "is_said"),
+    [(10.0, 10.9, False), (10.0, 11.1, True), (60.0, 62.9, False), (60.0, 63.1, True)],
+)
+def test_an_end_that_is_little_too_late_is_not_said(monkeypatch, limit, end, is_said):
+    """Up to a twentieth of the limit, and up to a second."""
+    chosen = settings(max_minutes=limit / 60)
+    found = TimeLimit(chosen, facts(), TrainingState())
+    monkeypatch.setattr(TimeLimit, "seconds", 0.0)
+    monkeypatch.setattr(found._time_left, "seconds_to_end", lambda *_: end)
+
+    assert bool(found.overrun(TrainingState(step=1))) == is_said
+
+
 def test_without_a_time_limit_training_goes_on():
     state = TrainingState()
     assert not TimeLimit(settings(), facts(), state).is_reached_after(state, 1)
