@@ -40,6 +40,12 @@ settings.load_profile("without a clock")
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def fixed_seed():
+    """Let what torch draws be the same in each run, whatever ran before."""
+    torch.manual_seed(2017)
+
+
 @pytest.fixture(scope="session")
 def needs_native_library() -> None:
     """Skip what needs the native library where there is none."""

@@ -22,11 +22,6 @@ FORMS = pytest.mark.parametrize(
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 
 
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2021)
-
-
 def logits(count=2, rows=5, words=7):
     return [
         torch.randn(rows, words, dtype=torch.float64, requires_grad=True)

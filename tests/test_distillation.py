@@ -15,11 +15,6 @@ from headwise.distillation import (
 from headwise.losses import cross_entropy
 
 
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2015)
-
-
 def by_hand():
     """Return logits of p = [1/2 1/2] and t = [3/4 1/4], label 0.
 

@@ -17,11 +17,6 @@ SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3, 1.0])
 BIAS = pytest.mark.parametrize("with_bias", [False, True])
 
 
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2017)
-
-
 @pytest.fixture
 def few_rows_at_once(monkeypatch):
     """Make a chunk so small that 10 tokens need three, and the last is not full."""

@@ -4,8 +4,7 @@ from tests.model.conftest import (
     batch,
     decoder_only,
     encoder_only,
-    fixed_seed,
     small,
 )
 
-__all__ = ["batch", "decoder_only", "encoder_only", "fixed_seed", "small"]
+__all__ = ["batch", "decoder_only", "encoder_only", "small"]

@@ -34,7 +34,7 @@ def test_processor_minutes_count_work_and_no_waiting(trials, monkeypatch, tmp_pa
 
     _, minutes = trials.timed_training(tmp_path, None, None)
 
-    assert 60 * minutes == pytest.approx(0.5, abs=0.2)
+    assert 0.45 < 60 * minutes < 1.0  # with the wait it would be a second
 
 
 def test_processor_minutes_count_the_processes_of_training(
@@ -49,7 +49,7 @@ def test_processor_minutes_count_the_processes_of_training(
 
     _, minutes = trials.timed_training(tmp_path, None, None)
 
-    assert 60 * minutes == pytest.approx(0.5, abs=0.2)
+    assert 60 * minutes > 0.45  # and what its start takes
 
 
 def test_of_a_resumed_trial_no_processor_minutes_are_told(

@@ -1,13 +1,13 @@
 """The scores of all pairs at once are sacreBLEU's, pair by pair."""
 
 import random
-import time
 from collections import Counter
 
 import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
+from sacrebleu.metrics import helpers
 
 from headwise.metrics import sentence_scores
 from headwise.metrics.bleu_tokenizer import tokenizer_for
@@ -62,15 +62,21 @@ def test_matches_are_the_smaller_of_two_counts():
     assert count_matches([]).tolist() == []
 
 
-@pytest.mark.parametrize("name", SENTENCE_SCORES)
-def test_as_many_samples_as_are_allowed_take_no_longer_than_their_search(name):
-    """chrF extracted the n-grams of both texts for each pair: 17 s for a sentence."""
-    chance = random.Random(1)
-    words = ["the", "dog", "cat", "runs", "sleeps", "in", "garden", "house", "big"]
-    texts = [" ".join(chance.choices(words, k=20)) for _ in range(256)]
-    SENTENCE_SCORES[name](texts[:2])  # which imports sacreBLEU
+@pytest.mark.parametrize(("name", "orders"), [("chrf", 1), ("bleu", 4)])
+def test_n_grams_of_a_text_are_counted_once(name, orders, monkeypatch):
+    """chrF counted those of both texts for each pair: 17 s for 256 of a sentence."""
+    counted = []
 
-    began = time.process_time()
+    def noting(count):
+        return lambda *text: counted.append(text) or count(*text)
+
+    for module, function in (
+        (helpers, "extract_all_char_ngrams"),  # of all orders at once
+        (sentence_scores, "_ngrams"),
+    ):
+        monkeypatch.setattr(module, function, noting(getattr(module, function)))
+    texts = [f"the dog sees {number} cats" for number in range(20)]
+
     SENTENCE_SCORES[name](texts)
 
-    assert time.process_time() - began < 5
+    assert len(counted) == orders * len(texts)

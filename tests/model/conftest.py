@@ -1,4 +1,4 @@
-"""What the tests of the model share: one seed, small models of any kind, one batch."""
+"""What the tests of the model share: small models of any kind, one batch."""
 
 from dataclasses import replace
 
@@ -13,11 +13,6 @@ VOCABULARY = 11
 SMALL = TransformerConfig(
     encoder_layers=2, decoder_layers=2, d_model=16, d_ff=24, num_heads=4, dropout=0.0
 )
-
-
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2017)
 
 
 def perturbed(model, dtype=torch.float32):

@@ -86,34 +86,23 @@ def test_a_model_averaged_with_itself_is_the_same_model(model_folder, tmp_path):
     assert all(torch.equal(weights[k], w) for k, w in model.model.state_dict().items())
 
 
+@pytest.mark.parametrize("side", ["longest_source", "longest_target"])
 def test_all_else_is_of_the_first_and_the_longest_text_of_any(
-    model_folder, tmp_path, rewrite
+    model_folder, tmp_path, rewrite, side
 ):
     other = shutil.copytree(model_folder, tmp_path / "other")
     edit_model(other, search={"beam": 2})
     config = (other / "config.json").read_text()
-    longest = open_model_folder(other).facts.longest_source
-    field = '"longest_source": '
-    assert f"{field}{longest}" in config
-    rewrite(other, "config.json", config.replace(f"{field}{longest}", f"{field}90"))
+    field = f'"{side}": '
+    longest = f"{field}{getattr(open_model_folder(other).facts, side)}"
+    assert longest in config
+    rewrite(other, "config.json", config.replace(longest, f"{field}90"))
     average_models([model_folder, other], tmp_path / "first")
     average_models([other, model_folder], tmp_path / "second")
 
     first, second = (open_model_folder(tmp_path / x) for x in ("first", "second"))
     assert (first.decoding.beam, second.decoding.beam) == (4, 2)
-    assert first.facts.longest_source == second.facts.longest_source == 90
-
-
-def test_the_longest_target_is_that_of_any(model_folder, tmp_path, rewrite):
-    other = shutil.copytree(model_folder, tmp_path / "other")
-    config = (other / "config.json").read_text()
-    longest = open_model_folder(other).facts.longest_target
-    field = '"longest_target": '
-    assert f"{field}{longest}" in config
-    rewrite(other, "config.json", config.replace(f"{field}{longest}", f"{field}90"))
-    average_models([model_folder, other], tmp_path / "mean")
-
-    assert open_model_folder(tmp_path / "mean").facts.longest_target == 90
+    assert getattr(first.facts, side) == getattr(second.facts, side) == 90
 
 
 def test_golden_translations_are_those_of_the_average(model_folder, changed, tmp_path):

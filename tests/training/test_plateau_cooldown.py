@@ -101,6 +101,16 @@ def test_validations_in_the_cooldown_cost_no_patience_and_win_none_back():
         assert after.without_gain == 3
 
 
+def test_a_validation_without_a_best_model_costs_no_patience():
+    """A run may have lost it."""
+    lost = TrainingState(step=8, without_gain=2)
+
+    after, best = lost.after_validation(1.0, 1.0, seconds=5.0, lower_is_better=False)
+
+    assert best
+    assert (after.without_gain, after.best_value) == (2, 1.0)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -33,11 +33,6 @@ MASKS = {
 MASKED = pytest.mark.parametrize("mask", MASKS)
 
 
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2017)
-
-
 def heads(dtype=torch.float64):
     """Queries and keys of 4 channels, values of 3; 2 rows, 3 heads, 5 positions."""
     return [

@@ -23,11 +23,6 @@ LONGEST = [fused_attention.MAX_KEYS_BY_MATMUL, 2]
 """Keys up to which products of matrices attend, and beyond them torch's kernel."""
 
 
-@pytest.fixture(autouse=True)
-def fixed_seed():
-    torch.manual_seed(2017)
-
-
 def sentences(lengths):
     tokens = torch.randint(4, 9, (sum(lengths),))
     return RaggedTokens.from_lengths(tokens, torch.tensor(lengths))
